@@ -1,0 +1,398 @@
+#include "codegen/plan.h"
+
+#include <algorithm>
+
+#include "codegen/conv_tile.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/STLExtras.h"
+#include "runtime/error.h"
+
+namespace tilewright {
+namespace {
+
+// More leaves than this in one kernel cost registers and parameter space without saving traffic.
+constexpr std::size_t kMaxLeaves = 16;
+
+const MapAttributes* as_map(const Op& op) { return std::get_if<MapAttributes>(&op.attributes); }
+
+std::int64_t constant_or_zero(const SizeExpr& size) { return size.is_constant() ? size.constant() : 0; }
+
+// The value a map stores: its expression converted to the map's dtype. A 16-bit result is rounded even inside a fused chain (a kCast node
+// of that storage type), so that fusing never changes what an explicit cast means.
+Expr stored(Expr expr, DType dtype) {
+  const bool is_narrow = dtype == DType::kF16 || dtype == DType::kBf16;
+  if (expr->type != compute_type(dtype)) expr = cast_expr(std::move(expr), compute_type(dtype));
+  if (!is_narrow) return expr;
+  auto node = std::make_shared<ExprNode>();
+  node->fn = ExprFn::kCast;
+  node->type = dtype;
+  node->args.push_back(std::move(expr));
+  return node;
+}
+
+// Compute type of operand `slot` as the expression uses it; f32 when it does not.
+DType slot_type(const Expr& expr, unsigned slot) {
+  if (expr->fn == ExprFn::kOperand && expr->operand == slot) return expr->type;
+  for (const Expr& arg : expr->args) {
+    const DType type = slot_type(arg, slot);
+    if (type != DType::kF32) return type;
+  }
+  return DType::kF32;
+}
+
+// Slot of `value` among the leaves, added when it is new: a value is read once however often it is used.
+unsigned leaf_slot(llvm::SmallVectorImpl<ValueId>& leaves, ValueId value) {
+  auto* found = llvm::find(leaves, value);
+  if (found != leaves.end()) return static_cast<unsigned>(found - leaves.begin());
+  leaves.push_back(value);
+  return static_cast<unsigned>(leaves.size() - 1);
+}
+
+class Planner {
+ public:
+  Planner(const Graph& graph, const PlanOptions& options)
+      : graph_(graph), fuse_(options.fuse), taken_(graph.ops().size()) {}
+
+  llvm::Expected<Plan> run();
+
+ private:
+  llvm::Error start_group(OpId anchor);
+  void start_map_group(OpId id);
+  void absorb_chain(Group& group);
+  bool absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user);
+  bool absorb_reduction(Group& group, OpId user);
+  bool absorb_softmax(Group& group, OpId user);
+  FusedMap inline_producers(Group& group, ValueId value);
+  void inline_into(Group& group, FusedMap& map);
+  bool can_inline(ValueId value, const Group& group) const;
+  std::optional<OpId> only_user(ValueId value) const;
+  TemplateKind choose_template(const Group& group, std::string& reason) const;
+  void finish(Group& group);
+  void order_groups(Plan& plan) const;
+
+  const Graph& graph_;
+  bool fuse_;
+  llvm::BitVector taken_;  // ops that already have a group
+  std::vector<Group> groups_;
+};
+
+std::optional<OpId> Planner::only_user(ValueId value) const {
+  if (graph_.is_output(value)) return std::nullopt;
+  const auto users = graph_.users(value);
+  if (users.size() != 1) return std::nullopt;
+  return users.front();
+}
+
+// Shared memory that a block may have on every architecture served; a plan must not depend on the device.
+constexpr std::int64_t kCommonSharedBytes = 99 << 10;
+
+bool conv_fits(const Graph& graph, const Group& group) {
+  ConvTile tile;
+  return choose_conv_tile(conv_problem(graph, group), kCommonSharedBytes, 0, tile);
+}
+
+TemplateKind choose_conv(const Graph& graph, const Group& group, std::string& reason) {
+  const Op& op = graph.op(*group.anchor);
+  const auto& conv = std::get<ConvAttributes>(op.attributes);
+  const Value& x = graph.value(op.inputs[0]);
+  const Value& w = graph.value(op.inputs[1]);
+  const std::int64_t channels_per_group = constant_or_zero(w.shape[1]);
+  const bool weights_baked = llvm::all_of(w.shape, [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
+  const bool kernel_baked = llvm::all_of(llvm::drop_begin(w.shape, 2), [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
+  const bool depthwise = conv.groups > 1 && channels_per_group == 1;
+  if (depthwise && kernel_baked && w.shape[0].is_constant()) {
+    reason = "depthwise convolution: one weight row per channel, no contraction over channels";
+    return TemplateKind::kStencil;
+  }
+  if (!weights_baked) {
+    reason = "convolution with channels or kernel known only at launch";
+    return TemplateKind::kConvDirect;
+  }
+  std::int64_t taps = 1;
+  for (const SizeExpr& size : llvm::drop_begin(w.shape, 2)) taps *= size.constant();
+  constexpr std::int64_t kMaxTaps = 512;
+  if (taps > kMaxTaps || !conv_fits(graph, group)) {
+    reason = fmt::format("convolution with {} taps a channel: its tiles do not fit shared memory", taps);
+    return TemplateKind::kConvDirect;
+  }
+  const std::int64_t out_per_group = w.shape[0].constant() / conv.groups;
+  if (conv.groups > 1 && (channels_per_group < 4 || out_per_group < 4)) {
+    reason = "grouped convolution with fewer than 4 channels a group: matrix tiles would be mostly padding";
+    return TemplateKind::kConvDirect;
+  }
+  reason = x.dtype == DType::kF32 ? fmt::format("convolution as a matrix product, f32 operands under precision {}", precision_name(graph.precision()))
+                                  : "convolution as a matrix product, 16-bit operands, f32 accumulation";
+  return TemplateKind::kConv;
+}
+
+TemplateKind Planner::choose_template(const Group& group, std::string& reason) const {
+  const Op& op = graph_.op(*group.anchor);
+  if (std::holds_alternative<ConvAttributes>(op.attributes)) return choose_conv(graph_, group, reason);
+  if (std::holds_alternative<CrossEntropyAttributes>(op.attributes)) {
+    reason = "a row per sample, one pass, the mean in the same launch";
+    return TemplateKind::kRow;
+  }
+  if (const auto* softmax = std::get_if<SoftmaxAttributes>(&op.attributes)) {
+    const Shape& shape = graph_.value(op.inputs[0]).shape;
+    const bool innermost = llvm::all_of(llvm::drop_begin(shape, softmax->axis + 1), [](const SizeExpr& s) { return s.is_constant(1); });
+    reason = innermost ? "softmax over the innermost axis: contiguous rows" : "softmax over an outer axis: threads along the inner ones";
+    return innermost ? TemplateKind::kRow : TemplateKind::kColumn;
+  }
+  if (const auto* reduce = std::get_if<ReduceAttributes>(&op.attributes)) {
+    const std::size_t rank = graph_.value(op.inputs[0]).shape.size();
+    const bool trailing = !reduce->axes.empty() && reduce->axes.front() + reduce->axes.size() == rank;
+    // Few long rows leave most multiprocessors idle with one block a row; the general template splits them.
+    const SizeExpr rows = element_count(graph_.value(op.output).shape);
+    const bool enough_rows = rows.upper_bound(graph_.symbols()) >= 512;
+    reason = trailing ? (enough_rows ? "reduction over the innermost axes: contiguous rows" : "reduction to few elements: split over blocks")
+                      : "reduction over axes that are not the innermost";
+    return trailing && enough_rows ? TemplateKind::kRow : TemplateKind::kReduce;
+  }
+  reason = "elementwise";
+  return TemplateKind::kElementwise;
+}
+
+// A map producer is recomputed inside its only reader instead of being written and read back.
+bool Planner::can_inline(ValueId value, const Group& group) const {
+  if (!fuse_) return false;
+  const Value& v = graph_.value(value);
+  if (!v.producer || taken_.test(*v.producer) || graph_.is_output(value)) return false;
+  if (!as_map(graph_.op(*v.producer))) return false;
+  return llvm::all_of(graph_.users(value), [&](OpId user) { return llvm::is_contained(group.ops, user); });
+}
+
+// Replaces leaves by the expressions that make them, as long as that is allowed.
+void Planner::inline_into(Group& group, FusedMap& map) {
+  for (std::size_t slot = 0; slot < map.leaves.size();) {
+    const ValueId leaf = map.leaves[slot];
+    if (leaf == FusedMap::kIncoming || !can_inline(leaf, group)) {
+      ++slot;
+      continue;
+    }
+    const OpId producer = *graph_.value(leaf).producer;
+    const Op& op = graph_.op(producer);
+    llvm::SmallVector<ValueId, 4> leaves(map.leaves);
+    leaves.erase(leaves.begin() + static_cast<std::ptrdiff_t>(slot));
+    llvm::SmallVector<Expr, 4> inner;
+    for (ValueId input : op.inputs) {
+      inner.push_back(operand_expr(leaf_slot(leaves, input), compute_type(graph_.value(input).dtype)));
+    }
+    if (leaves.size() > kMaxLeaves) {
+      ++slot;
+      continue;
+    }
+    llvm::SmallVector<Expr, 4> outer;
+    for (unsigned i = 0; i < map.leaves.size(); ++i) {
+      outer.push_back(i == slot ? stored(substitute(as_map(op)->expr, inner), as_map(op)->dtype)
+                                : operand_expr(i < slot ? i : i - 1, slot_type(map.expr, i)));
+    }
+    map.expr = substitute(map.expr, outer);
+    map.leaves = leaves;
+    taken_.set(producer);
+    group.ops.push_back(producer);
+    slot = 0;
+  }
+}
+
+FusedMap Planner::inline_producers(Group& group, ValueId value) {
+  FusedMap map;
+  map.leaves.push_back(value);
+  if (!can_inline(value, group)) return map;
+  map.expr = operand_expr(0, compute_type(graph_.value(value).dtype));
+  inline_into(group, map);
+  return map;
+}
+
+bool Planner::absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user) {
+  const Op& op = graph_.op(user);
+  const MapAttributes* map = as_map(op);
+  const Value& out = graph_.value(op.output);
+  if (!map || out.shape != graph_.value(incoming).shape) return false;
+  FusedMap next;
+  if (stage.is_identity()) {
+    next.leaves.push_back(FusedMap::kIncoming);
+  } else {
+    next.leaves = stage.leaves;
+  }
+  const DType incoming_type = compute_type(graph_.value(incoming).dtype);
+  Expr so_far = stage.is_identity() ? operand_expr(0, incoming_type) : stage.expr;
+  llvm::SmallVector<Expr, 4> operands;
+  for (ValueId input : op.inputs) {
+    if (input == incoming) {
+      operands.push_back(so_far);
+      continue;
+    }
+    operands.push_back(operand_expr(leaf_slot(next.leaves, input), compute_type(graph_.value(input).dtype)));
+  }
+  if (next.leaves.size() > kMaxLeaves) return false;
+  next.expr = stored(substitute(map->expr, operands), map->dtype);
+  stage = std::move(next);
+  taken_.set(user);
+  group.ops.push_back(user);
+  group.result = op.output;
+  return true;
+}
+
+// conv [N, O, spatial...] reduced over exactly one spatial dimension.
+bool Planner::absorb_reduction(Group& group, OpId user) {
+  const auto* reduce = std::get_if<ReduceAttributes>(&graph_.op(user).attributes);
+  if (!reduce || group.fused_reduction || group.fused_softmax || reduce->axes.size() != 1 || reduce->axes.front() < 2) return false;
+  const DType dtype = graph_.value(group.result).dtype;
+  if (!is_floating(dtype)) return false;
+  const SizeExpr& extent = graph_.value(group.result).shape[reduce->axes.front()];
+  if (extent.lower_bound(graph_.symbols()) < 1) return false;
+  group.fused_reduction = user;
+  if (!conv_fits(graph_, group)) {
+    group.fused_reduction.reset();
+    return false;
+  }
+  taken_.set(user);
+  group.ops.push_back(user);
+  group.result = graph_.op(user).output;
+  return true;
+}
+
+bool Planner::absorb_softmax(Group& group, OpId user) {
+  const auto* softmax = std::get_if<SoftmaxAttributes>(&graph_.op(user).attributes);
+  if (!softmax || group.fused_softmax || softmax->axis != 1) return false;
+  const Op& anchor = graph_.op(*group.anchor);
+  if (std::get<ConvAttributes>(anchor.attributes).groups != 1) return false;
+  group.fused_softmax = user;
+  if (!conv_fits(graph_, group)) {
+    group.fused_softmax.reset();
+    return false;
+  }
+  taken_.set(user);
+  group.ops.push_back(user);
+  group.result = graph_.op(user).output;
+  return true;
+}
+
+// Follows the only reader of the result while it can join the group.
+void Planner::absorb_chain(Group& group) {
+  while (fuse_) {
+    const auto user = only_user(group.result);
+    if (!user || taken_.test(*user)) return;
+    FusedMap& stage = group.fused_softmax ? group.after_softmax : group.fused_reduction ? group.after_reduction : group.after_anchor;
+    if (absorb_map(group, stage, group.result, *user)) continue;
+    if (group.kind == TemplateKind::kConv && absorb_reduction(group, *user)) continue;
+    if (group.kind == TemplateKind::kConv && absorb_softmax(group, *user)) continue;
+    return;
+  }
+}
+
+llvm::Error Planner::start_group(OpId anchor) {
+  Group group;
+  const Op& op = graph_.op(anchor);
+  group.anchor = anchor;
+  group.kind = choose_template(group, group.reason);
+  group.ops.push_back(anchor);
+  group.result = op.output;
+  taken_.set(anchor);
+  const bool contracts = group.kind == TemplateKind::kConv && graph_.value(op.inputs[0]).dtype == DType::kF32;
+  if (contracts && (graph_.precision() == Precision::kBf16x3 || graph_.precision() == Precision::kBf16)) {
+    return make_error(Status::kUnsupported, "precision {} is not offered yet for f32 convolutions; use ieee, tf32x3 or tf32",
+                      precision_name(graph_.precision()));
+  }
+  absorb_chain(group);
+  groups_.push_back(std::move(group));
+  return llvm::Error::success();
+}
+
+void Planner::start_map_group(OpId id) {
+  const Op& op = graph_.op(id);
+  Group group;
+  group.reason = "elementwise";
+  group.ops.push_back(id);
+  group.result = op.output;
+  taken_.set(id);
+  FusedMap whole;
+  llvm::SmallVector<Expr, 4> operands;
+  for (ValueId input : op.inputs) {
+    operands.push_back(operand_expr(leaf_slot(whole.leaves, input), compute_type(graph_.value(input).dtype)));
+  }
+  whole.expr = stored(substitute(as_map(op)->expr, operands), as_map(op)->dtype);
+  if (fuse_) inline_into(group, whole);
+  group.prologues.push_back(std::move(whole));
+  finish(group);
+  groups_.push_back(std::move(group));
+}
+
+void Planner::finish(Group& group) {
+  if (group.anchor) {
+    const Op& op = graph_.op(*group.anchor);
+    for (auto [slot, input] : llvm::enumerate(op.inputs)) {
+      // The direct convolution reads each element many times and targets are indices, so their producers stay kernels of their own.
+      const bool may_inline = group.kind != TemplateKind::kConvDirect && graph_.value(input).dtype != DType::kI64 && slot < 2;
+      FusedMap plain;
+      plain.leaves.push_back(input);
+      group.prologues.push_back(may_inline ? inline_producers(group, input) : plain);
+    }
+  }
+  for (FusedMap* stage : {&group.after_anchor, &group.after_reduction, &group.after_softmax}) {
+    if (!stage->is_identity()) inline_into(group, *stage);
+  }
+  llvm::sort(group.ops);
+  auto read = [&](const FusedMap& map) {
+    for (ValueId leaf : map.leaves) {
+      if (leaf != FusedMap::kIncoming && !llvm::is_contained(group.reads, leaf)) group.reads.push_back(leaf);
+    }
+  };
+  for (const FusedMap& map : group.prologues) read(map);
+  for (const FusedMap* map : {&group.after_anchor, &group.after_reduction, &group.after_softmax}) read(*map);
+}
+
+// Repeatedly takes the first group all of whose reads are ready; groups were found in op order, so this is stable.
+void Planner::order_groups(Plan& plan) const {
+  llvm::BitVector ready(static_cast<unsigned>(graph_.values().size()));
+  for (ValueId input : graph_.inputs()) ready.set(input);
+  std::vector<const Group*> waiting;
+  for (const Group& group : groups_) waiting.push_back(&group);
+  while (!waiting.empty()) {
+    auto next = llvm::find_if(waiting, [&](const Group* group) { return llvm::all_of(group->reads, [&](ValueId id) { return ready.test(id); }); });
+    if (next == waiting.end()) break;  // impossible in an acyclic graph; the caller's check reports it
+    ready.set((*next)->result);
+    plan.groups.push_back(**next);
+    waiting.erase(next);
+  }
+}
+
+llvm::Expected<Plan> Planner::run() {
+  for (OpId id = 0; id < graph_.ops().size(); ++id) {
+    if (as_map(graph_.op(id)) || taken_.test(id)) continue;
+    if (llvm::Error error = start_group(id)) return error;
+  }
+  // Readers are visited before producers: a group pulls in the maps only it reads, and what no group took becomes a kernel of its own.
+  for (OpId id = static_cast<OpId>(graph_.ops().size()); id-- > 0;) {
+    auto group = llvm::find_if(groups_, [&](const Group& g) { return g.anchor && g.prologues.empty() && g.ops.back() == id; });
+    if (group != groups_.end()) {
+      finish(*group);
+    } else if (!taken_.test(id)) {
+      start_map_group(id);
+    }
+  }
+  llvm::stable_sort(groups_, [](const Group& a, const Group& b) { return a.ops.back() < b.ops.back(); });
+  Plan plan;
+  order_groups(plan);
+  if (plan.groups.size() != groups_.size()) return make_error(Status::kInternal, "plan of {}: groups depend on each other", graph_.name());
+  return plan;
+}
+
+}  // namespace
+
+llvm::StringRef template_name(TemplateKind kind) {
+  switch (kind) {
+    case TemplateKind::kElementwise: return "elementwise";
+    case TemplateKind::kRow: return "row";
+    case TemplateKind::kReduce: return "reduce";
+    case TemplateKind::kColumn: return "column";
+    case TemplateKind::kStencil: return "stencil";
+    case TemplateKind::kConv: return "conv";
+    case TemplateKind::kConvDirect: return "conv_direct";
+  }
+  return "";
+}
+
+llvm::Expected<Plan> make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
+
+}  // namespace tilewright

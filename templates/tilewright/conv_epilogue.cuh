@@ -1,0 +1,210 @@
+// tilewright/conv_epilogue.cuh
+// What happens to a convolution's sums: bias and map, a fold over output planes, map of the folded values, softmax over channels, store.
+// All of it in registers, in the layout of mma's d: a thread's pixels are its own, a pixel's channels are spread over 4 lanes.
+#pragma once
+
+#include "tilewright/conv_layout.cuh"
+#include "tilewright/conv_multiply.cuh"
+#include "tilewright/conv_stage.cuh"
+#include "tilewright/math.cuh"
+#include "tilewright/types.cuh"
+
+namespace tw {
+namespace conv_detail {
+
+template <ConvConfig kConfig>
+__device__ __forceinline__ constexpr float fold_identity() {
+  return kConfig.reduce == ConvReduce::kMin ? kInfinity : kConfig.reduce == ConvReduce::kMax ? -kInfinity : 0.0f;
+}
+
+template <ConvConfig kConfig>
+__device__ __forceinline__ float fold(float folded, float value) {
+  if constexpr (kConfig.reduce == ConvReduce::kMin) return min_nan(folded, value);
+  if constexpr (kConfig.reduce == ConvReduce::kMax) return max_nan(folded, value);
+  return folded + value;
+}
+
+// Output channel, within the group, of accumulator i of n tile n; may lie behind the last.
+template <ConvConfig kConfig, typename Index>
+__device__ __forceinline__ int lane_channel(const Tile<Index>& tile, int n, int i) {
+  return tile.out_channel + n * 8 + static_cast<int>(threadIdx.x & 3) * 2 + (i & 1);
+}
+
+template <ConvConfig kConfig, typename Index>
+__device__ __forceinline__ bool channel_exists(int channel) {
+  return kConfig.out_channels % (kConfig.n_tiles * 8) == 0 || channel < kConfig.out_channels;
+}
+
+// Pixel of row half h of m tile m, in output coordinates.
+struct PixelPosition {
+  int y, x;
+  bool exists;
+};
+
+template <ConvConfig kConfig, typename Index>
+__device__ __forceinline__ PixelPosition pixel_position(const Tile<Index>& tile, int m, int h) {
+  const int pixel = lane_pixel<kConfig>(m, h);
+  const int y = tile.first[1] + pixel / kConfig.tile_x, x = tile.first[2] + pixel % kConfig.tile_x;
+  return {y, x, (Layout<kConfig>::kFullTile || pixel < kConfig.tile_y * kConfig.tile_x) && y < tile.out[1] && x < tile.out[2]};
+}
+
+// Bias and map of the convolution's own values, output plane z. Values of pixels and channels that do not exist stay as they are.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void map_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile, int z) {
+  using L = Layout<kConfig>;
+  using Index = typename Hooks::Index;
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int channel = lane_channel<kConfig>(tile, n, j);
+      if (!channel_exists<kConfig, Index>(channel)) continue;
+      const int o = tile.group * kConfig.out_channels + channel;
+      const float bias = Hooks::kHasBias ? hooks.bias(o) : 0.0f;
+#pragma unroll
+      for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float& value = acc[m][n][h * 2 + j];
+          if constexpr (Hooks::kHasBias) value += bias;
+          if constexpr (!Hooks::kMapConvIdentity) {
+            const PixelPosition at = pixel_position<kConfig>(tile, m, h);
+            if (at.exists) {
+              // Row-major D, H, W again.
+              int logical[3], size[3];
+              logical[L::kZ] = z, logical[L::kY] = at.y, logical[L::kX] = at.x;
+              size[L::kZ] = tile.out[0], size[L::kY] = tile.out[1], size[L::kX] = tile.out[2];
+              const Index plane = (tile.batch * (kConfig.groups * kConfig.out_channels) + o) * size[0] + logical[0];
+              value = hooks.map_conv(value, (plane * size[1] + logical[1]) * size[2] + logical[2], o);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Softmax over the block's channels, which are all there are: in place.
+template <ConvConfig kConfig, typename Index>
+__device__ __forceinline__ void softmax_channels(Accumulators<kConfig>& acc, const Tile<Index>& tile) {
+#pragma unroll
+  for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float greatest = -kInfinity;
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) greatest = fmaxf(greatest, acc[m][n][h * 2 + j]);
+        }
+      }
+      greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 1));
+      greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 2));
+      float sum = 0.0f;
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          float& value = acc[m][n][h * 2 + j];
+          value = exp_fast(value - greatest);
+          if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) sum += value;
+        }
+      }
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      sum += __shfl_xor_sync(~0u, sum, 2);
+      const float scale = 1.0f / sum;
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+        acc[m][n][h * 2] *= scale;
+        acc[m][n][h * 2 + 1] *= scale;
+      }
+    }
+  }
+}
+
+// Final values of output plane z (0 when the planes are reduced) to the hooks.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void store_plane(const Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
+                                            int z) {
+  using Index = typename Hooks::Index;
+  const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
+  const Index volume = Layout<kConfig>::kReduces ? image : image * tile.out[0];
+  const Index base = (tile.batch * (kConfig.groups * kConfig.out_channels) + tile.group * kConfig.out_channels) * volume + z * image;
+#pragma unroll
+  for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const PixelPosition at = pixel_position<kConfig>(tile, m, h);
+      if (!at.exists) continue;
+      const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int channel = lane_channel<kConfig>(tile, n, j);
+          if (channel_exists<kConfig, Index>(channel)) hooks.store(pixel + channel * volume, acc[m][n][h * 2 + j]);
+        }
+      }
+    }
+  }
+}
+
+// Bias (where it could wait), the mean's division and the map of reduced values.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void map_reduced_values(Accumulators<kConfig>& acc, const Hooks& hooks,
+                                                   const Tile<typename Hooks::Index>& tile) {
+  using Index = typename Hooks::Index;
+  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity;
+  const float count = static_cast<float>(tile.out[0]);
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int channel = lane_channel<kConfig>(tile, n, j);
+      if (!channel_exists<kConfig, Index>(channel)) continue;
+      const int o = tile.group * kConfig.out_channels + channel;
+      float bias = 0.0f;
+      if constexpr (kLateBias) bias = hooks.bias(o);
+      if constexpr (kLateBias && kConfig.reduce == ConvReduce::kSum) bias *= count;
+#pragma unroll
+      for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          float& value = acc[m][n][h * 2 + j];
+          if constexpr (kConfig.reduce == ConvReduce::kMean) value /= count;
+          if constexpr (kLateBias) value += bias;
+          if constexpr (!Hooks::kMapReducedIdentity) {
+            const PixelPosition at = pixel_position<kConfig>(tile, m, h);
+            const Index channels = tile.batch * (kConfig.groups * kConfig.out_channels) + o;
+            if (at.exists) value = hooks.map_reduced(value, (channels * tile.out[1] + at.y) * tile.out[2] + at.x, o);
+          }
+        }
+      }
+    }
+  }
+}
+
+// The sums of output plane z are complete: fold them, or finish and write them.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void finish_plane(Accumulators<kConfig>& acc, Accumulators<kConfig>& folded, const Hooks& hooks,
+                                             const Tile<typename Hooks::Index>& tile, int z) {
+  using L = Layout<kConfig>;
+  if constexpr (!L::kReduces || !Hooks::kMapConvIdentity) map_plane<kConfig>(acc, hooks, tile, z);
+  if constexpr (L::kReduces) {
+#pragma unroll
+    for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) folded[m][n][i] = fold<kConfig>(folded[m][n][i], acc[m][n][i]);
+      }
+    }
+  } else {
+    if constexpr (kConfig.softmax) softmax_channels<kConfig>(acc, tile);
+    store_plane<kConfig>(acc, hooks, tile, z);
+  }
+}
+
+}  // namespace conv_detail
+}  // namespace tw

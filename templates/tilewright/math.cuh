@@ -1,0 +1,70 @@
+// tilewright/math.cuh
+// Elementwise functions that CUDA has not by itself, on f32 and integers. Floating functions are accurate to a few units in the last place
+// where the result is not tiny, keep NaN, and take their limits at the infinities. CUDA's own (expf, logf, tanhf, erff, ...) are
+// used under their names. Any sm_80 or newer.
+#pragma once
+
+#include "tilewright/ptx.cuh"
+#include "tilewright/types.cuh"
+
+namespace tw {
+
+inline constexpr float kLog2E = 1.4426950408889634f;
+
+// NaN when either side is NaN.
+__device__ __forceinline__ float max_nan(float a, float b) { return ptx::max_nan_f32(a, b); }
+__device__ __forceinline__ float min_nan(float a, float b) { return ptx::min_nan_f32(a, b); }
+
+// exp(x) for x <= 0 or small, as softmax needs it: relative error below 3e-7 + 1.2e-7 * |x|; 0 below -87.3.
+__device__ __forceinline__ float exp_fast(float x) { return ptx::ex2_approx_ftz_f32(x * kLog2E); }
+
+__device__ __forceinline__ float rsqrt(float x) { return rsqrtf(x); }
+__device__ __forceinline__ float reciprocal(float x) { return 1.0f / x; }
+__device__ __forceinline__ float relu(float x) { return ptx::max_nan_f32(x, 0.0f); }
+
+// Through exp(-|x|), which cannot overflow: small results keep their relative accuracy.
+__device__ __forceinline__ float sigmoid(float x) {
+  const float t = expf(-fabsf(x));
+  const float r = 1.0f / (1.0f + t);
+  return x < 0.0f ? t * r : r;
+}
+
+// x * weight where weight goes to 0 faster than x goes to -infinity.
+__device__ __forceinline__ float gate(float x, float weight) { return x == -kInfinity ? -0.0f : x * weight; }
+
+__device__ __forceinline__ float silu(float x) { return gate(x, sigmoid(x)); }
+
+// x * Phi(x) = x/2 * erfc(-x / sqrt 2): no cancellation for negative x.
+__device__ __forceinline__ float gelu(float x) { return gate(x, 0.5f * erfcf(x * -0.7071067811865476f)); }
+
+// x/2 * (1 + tanh(u)) = x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3).
+__device__ __forceinline__ float gelu_tanh(float x) {
+  return gate(x, sigmoid(1.5957691216057308f * fmaf(0.044715f * x * x, x, x)));
+}
+
+// Integers: i32, i64 (and bool, which C++ promotes).
+template <typename T>
+__device__ __forceinline__ T abs_int(T x) {
+  return x < T(0) ? -x : x;
+}
+template <typename T>
+__device__ __forceinline__ T relu_int(T x) {
+  return x > T(0) ? x : T(0);
+}
+template <typename T>
+__device__ __forceinline__ T min_int(T a, T b) {
+  return b < a ? b : a;
+}
+template <typename T>
+__device__ __forceinline__ T max_int(T a, T b) {
+  return a < b ? b : a;
+}
+// Truncates toward zero; x / 0 is 0, and the least integer over -1 wraps to itself.
+template <typename T>
+__device__ __forceinline__ T div_int(T a, T b) {
+  if (b == T(0)) return T(0);
+  if (b == T(-1)) return static_cast<T>(u64{0} - static_cast<u64>(a));
+  return a / b;
+}
+
+}  // namespace tw

@@ -1,0 +1,124 @@
+#include "codegen/lower.h"
+
+#include <cstdlib>
+
+#include "codegen/compile.h"
+#include "ops/json.h"
+#include "runtime/error.h"
+#include "tests/catch.h"
+#include "tests/codegen/cases.h"
+
+using namespace tilewright;
+
+namespace {
+
+Graph graph_of(const std::string& json) {
+  auto graph = parse_description(json);
+  if (!graph) FAIL(json << "\n" << take_error_facts(graph.takeError()).message);
+  return std::move(*graph);
+}
+
+LoweredProgram lower_of(const Graph& graph, const ConfigOverrides& overrides = {}, bool fuse = true) {
+  PlanOptions options;
+  options.fuse = fuse;
+  auto plan = make_plan(graph, options);
+  if (!plan) FAIL(take_error_facts(plan.takeError()).message);
+  auto program = lower(graph, *plan, {}, overrides);
+  if (!program) FAIL(take_error_facts(program.takeError()).message);
+  return std::move(*program);
+}
+
+const char* const kMap = R"({"name": "g", "inputs": {"NAME": {"dtype": "f32", "shape": [64, 128]}},
+  "ops": [{"op": "relu", "in": ["NAME"], "out": "y"}], "outputs": ["y"]})";
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("lower: the source does not depend on the names of values", "[codegen]") {
+  const LoweredProgram a = lower_of(graph_of(replaced(kMap, "NAME", "x")));
+  const LoweredProgram b = lower_of(graph_of(replaced(kMap, "NAME", "some_other_name")));
+  CHECK(a.kernels[0].source == b.kernels[0].source);
+  CHECK(a.kernels[0].source.find("some_other_name") == std::string::npos);
+}
+
+TEST_CASE("lower: the source carries no path and is the same twice", "[codegen]") {
+  for (const DescriptionCase& c : description_cases()) {
+    INFO(c.name);
+    const Graph graph = graph_of(c.json);
+    const LoweredProgram a = lower_of(graph), b = lower_of(graph);
+    for (std::size_t i = 0; i < a.kernels.size(); ++i) {
+      CHECK(a.kernels[i].source == b.kernels[i].source);
+      CHECK(a.kernels[i].source.find("/usr") == std::string::npos);
+      CHECK(a.kernels[i].source.find("/home") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("lower: an unknown tile parameter names the nearest known one", "[codegen]") {
+  const Graph graph = graph_of(replaced(kMap, "NAME", "x"));
+  auto plan = make_plan(graph);
+  REQUIRE(static_cast<bool>(plan));
+  auto unknown = lower(graph, *plan, {}, {{"block_thread", 128}});
+  REQUIRE(!unknown);
+  CHECK(take_error_facts(unknown.takeError()).message.find("did you mean block_threads?") != std::string::npos);
+  auto bad = lower(graph, *plan, {}, {{"block_threads", 100}});
+  REQUIRE(!bad);
+  CHECK(take_error_facts(bad.takeError()).message.find("a multiple of 32") != std::string::npos);
+  auto good = lower(graph, *plan, {}, {{"block_threads", 128}});
+  REQUIRE(static_cast<bool>(good));
+  CHECK(good->kernels[0].spec.launch.block[0] == 128);
+}
+
+TEST_CASE("lower: a symbolic dimension is an argument, not a constant", "[codegen]") {
+  const Graph graph = graph_of(R"({"name": "g", "dims": {"N": {"default": 77, "min": 0, "max": 100000}},
+    "inputs": {"x": {"dtype": "f32", "shape": ["N", 33]}}, "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})");
+  const LoweredProgram program = lower_of(graph);
+  CHECK(program.kernels[0].source.find("77") == std::string::npos);
+  CHECK(program.recipe.kernels[0].grid[0].evaluate({0}) == 0);
+}
+
+TEST_CASE("lower: tensors above 2^31 elements get 64-bit indices, smaller ones 32-bit", "[codegen]") {
+  auto source = [](const char* rows) {
+    return lower_of(graph_of(R"({"name": "g", "inputs": {"x": {"dtype": "f16", "shape": [)" + std::string(rows) +
+                             R"(, 65536]}}, "ops": [{"op": "relu", "in": ["x"], "out": "y"}], "outputs": ["y"]})"))
+        .kernels[0]
+        .source;
+  };
+  CHECK(source("32768").find("using Index = tw::i64") != std::string::npos);
+  CHECK(source("32767").find("using Index = tw::i32") != std::string::npos);
+}
+
+// Every template, dtype and broadcast form goes through the real compiler for three architectures.
+TEST_CASE("lower: every case compiles without spills for sm_80, sm_90a and sm_100a", "[codegen][nvrtc]") {
+  StoreOptions store;
+  store.directory = "";
+  auto builder = make_builder(store);
+  if (auto nvrtc = builder->nvrtc(); !nvrtc) {
+    WARN("skipped: " << take_error_facts(nvrtc.takeError()).message);
+    return;
+  }
+  for (const DescriptionCase& c : description_cases()) {
+    const Graph graph = graph_of(c.json);
+    for (const char* name : {"sm_80", "sm_90a", "sm_100a"}) {
+      if (c.seed_like && std::string(name) == "sm_80") continue;
+      INFO(c.name << " for " << name);
+      auto target = parse_target(name);
+      REQUIRE(static_cast<bool>(target));
+      CompileOptions options;
+      options.device = device_model(*target);
+      options.plan.fuse = !c.unfused;
+      auto compiled = compile_program(graph, *target, *builder, options);
+      if (!compiled) FAIL_CHECK(c.name << ": " << take_error_facts(compiled.takeError()).message);
+      if (!compiled) continue;
+      for (const auto& artifact : compiled->artifacts) {
+        INFO(artifact->entry << "\n" << artifact->log << "\n" << artifact->source);
+        CHECK(artifact->facts.local_bytes == 0);
+        CHECK(artifact->log.find("warning") == std::string::npos);
+      }
+    }
+  }
+}

@@ -1,0 +1,174 @@
+#include "tools/cli.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/Errc.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+
+namespace tilewright::cli {
+
+ExitStatus exit_status(Status status) {
+  switch (status) {
+    case Status::kInvalidArgument:
+    case Status::kUnsupported:
+    case Status::kIo:
+      return kUsage;
+    case Status::kMissing:
+    case Status::kOutOfMemory:
+      return kLacking;
+    case Status::kCompileFailed:
+    case Status::kDriver:
+    case Status::kMismatch:
+    case Status::kCorrupt:
+    case Status::kCompileInCapture:
+    case Status::kInternal:
+      return kBad;
+  }
+  return kBad;
+}
+
+std::string json_text(llvm::json::Value value) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::json::OStream writer(os, 2);
+  writer.value(value);
+  writer.flush();
+  os << '\n';
+  return os.str();
+}
+
+llvm::json::Value json_number(double number) {
+  if (!std::isfinite(number)) return nullptr;
+  return number;
+}
+
+llvm::json::Value json_count(std::uint64_t count) {
+  if (count <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) return static_cast<std::int64_t>(count);
+  return static_cast<double>(count);
+}
+
+std::string bytes_text(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+  unsigned unit = 0;
+  while (bytes >= 999.5 && unit + 1 < std::size(kUnits)) {
+    bytes /= 1000.0;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{:.0f} B", bytes) : fmt::format("{:.3g} {}", bytes, kUnits[unit]);
+}
+
+std::string time_text(double microseconds) {
+  if (!std::isfinite(microseconds)) return "unknown";
+  if (microseconds < 1e3) return fmt::format("{:.2f} us", microseconds);
+  if (microseconds < 1e6) return fmt::format("{:.2f} ms", microseconds / 1e3);
+  return fmt::format("{:.2f} s", microseconds / 1e6);
+}
+
+std::string count_text(std::uint64_t count, llvm::StringRef noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+namespace {
+
+// One "N=128" into `dims`.
+llvm::Error apply_dim(const Graph& graph, llvm::StringRef item, llvm::MutableArrayRef<std::int64_t> dims) {
+  auto [name, number] = item.split('=');
+  name = name.trim();
+  number = number.trim();
+  if (name.empty() || number.empty()) {
+    return make_error(Status::kInvalidArgument, "--dim wants NAME=VALUE, got '{}'", item);
+  }
+  llvm::ArrayRef<Symbol> symbols = graph.symbols();
+  const Symbol* symbol = llvm::find_if(symbols, [&](const Symbol& s) { return s.name == name; });
+  if (symbol == symbols.end()) {
+    if (symbols.empty()) {
+      return make_error(Status::kInvalidArgument, "--dim {}: '{}' has no named dimension", item, graph.name());
+    }
+    llvm::SmallVector<llvm::StringRef, 8> names;
+    for (const Symbol& s : symbols) names.push_back(s.name);
+    llvm::StringRef nearest = nearest_name(name, names);
+    return make_error(Status::kInvalidArgument, "--dim {}: unknown dimension '{}'; '{}' has {}{}", item, name, graph.name(),
+                      llvm::join(names, ", "), nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
+  }
+  std::int64_t value = 0;
+  if (number.getAsInteger(10, value)) {
+    return make_error(Status::kInvalidArgument, "--dim {}: '{}' is not a whole number below 2^63", item, number);
+  }
+  if (value < symbol->min || value > symbol->max) {
+    return make_error(Status::kInvalidArgument, "--dim {}: {} must be in [{}, {}], got {}", item, name, symbol->min, symbol->max, value);
+  }
+  dims[static_cast<std::size_t>(symbol - symbols.begin())] = value;
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<llvm::SmallVector<std::int64_t, 4>> parse_dims(const Graph& graph, llvm::ArrayRef<std::string> items) {
+  llvm::SmallVector<std::int64_t, 4> dims = graph.default_dims();
+  for (const std::string& list : items) {
+    llvm::SmallVector<llvm::StringRef, 4> parts;
+    llvm::StringRef(list).split(parts, ',');
+    for (llvm::StringRef part : parts) {
+      if (llvm::Error error = apply_dim(graph, part, dims)) return error;
+    }
+  }
+  return dims;
+}
+
+std::string dims_text(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
+  std::string text;
+  for (auto [index, symbol] : llvm::enumerate(graph.symbols())) {
+    text += fmt::format("{}{}={}", index == 0 ? "" : " ", symbol.name, dims[index]);
+  }
+  return text;
+}
+
+llvm::json::Object dims_json(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
+  llvm::json::Object object;
+  for (auto [index, symbol] : llvm::enumerate(graph.symbols())) object[symbol.name] = dims[index];
+  return object;
+}
+
+llvm::Expected<ConfigOverrides> parse_config(llvm::StringRef json) {
+  ConfigOverrides overrides;
+  if (json.trim().empty()) return overrides;
+  llvm::Expected<llvm::json::Value> parsed = llvm::json::parse(json);
+  if (!parsed) {
+    return make_error(Status::kInvalidArgument, "--config is not JSON: {}", llvm::toString(parsed.takeError()));
+  }
+  const llvm::json::Object* object = parsed->getAsObject();
+  if (object == nullptr) {
+    return make_error(Status::kInvalidArgument, "--config wants an object such as {{\"block_threads\": 256}}, got {}", json);
+  }
+  for (const auto& [key, value] : *object) {
+    std::optional<std::int64_t> number = value.getAsInteger();
+    if (!number) {
+      return make_error(Status::kInvalidArgument, "--config: '{}' must be an integer, got {}", key.str(),
+                        llvm::formatv("{0}", value).str());
+    }
+    overrides[key.str()] = *number;
+  }
+  return overrides;
+}
+
+llvm::Expected<std::string> read_file(llvm::StringRef path) {
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) return make_error(Status::kIo, "cannot read {}: {}", path, buffer.getError().message());
+  return (*buffer)->getBuffer().str();
+}
+
+llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {
+  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream& os) {
+    os << bytes;
+    return llvm::Error::success();
+  });
+  if (!error) return error;
+  return make_error(Status::kIo, "cannot write {}: {}", path, llvm::toString(std::move(error)));
+}
+
+}  // namespace tilewright::cli

@@ -1,0 +1,144 @@
+// tilewright compile FILE... --target T: fills the store; needs no GPU.
+#include <atomic>
+#include <thread>
+
+#include "codegen/compile.h"
+#include "llvm/ADT/STLExtras.h"
+#include "ops/json.h"
+#include "tools/cli.h"
+#include "tools/progress.h"
+
+namespace tilewright::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> files;
+  std::string targets = "sm_90a,sm_100a";
+  std::string config;
+  unsigned jobs = 0;
+  bool no_fuse = false;
+  bool json = false;
+};
+
+// One kernel to build.
+struct Job {
+  std::string file;
+  std::string graph;
+  Target target;
+  KernelSource source;
+  std::shared_ptr<const Artifact> artifact;
+  std::optional<ErrorFacts> error;
+};
+
+llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
+  auto targets = parse_targets(options.targets);
+  if (!targets) return targets.takeError();
+  auto overrides = parse_config(options.config);
+  if (!overrides) return overrides.takeError();
+  std::vector<Job> jobs;
+  for (const std::string& file : options.files) {
+    auto graph = load_description(file);
+    if (!graph) return graph.takeError();
+    for (const Target& target : *targets) {
+      CompileOptions compile;
+      compile.plan.fuse = !options.no_fuse;
+      compile.device = device_model(target);
+      compile.overrides = *overrides;
+      auto prepared = prepare_program(*graph, compile);
+      if (!prepared) return prepared.takeError();
+      for (KernelSource& source : prepared->sources) jobs.push_back({file, graph->name(), target, std::move(source), nullptr, std::nullopt});
+    }
+  }
+  return jobs;
+}
+
+void run_jobs(std::vector<Job>& jobs, Builder& builder, unsigned threads) {
+  Progress progress("compiling", jobs.size());
+  std::atomic<std::size_t> next{0};
+  auto work = [&] {
+    for (std::size_t index = next++; index < jobs.size(); index = next++) {
+      Job& job = jobs[index];
+      progress.step(fmt::format("{} {}", job.source.entry, job.target.name()));
+      auto artifact = builder.get(job.source, job.target);
+      if (artifact) {
+        job.artifact = std::move(*artifact);
+      } else {
+        job.error = take_error_facts(artifact.takeError());
+      }
+      progress.advance();
+    }
+  };
+  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
+  std::vector<std::thread> pool;
+  for (unsigned i = 1; i < std::min<std::size_t>(threads, jobs.size()); ++i) pool.emplace_back(work);
+  work();
+  for (std::thread& thread : pool) thread.join();
+}
+
+std::string jobs_text(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
+  std::string text;
+  std::uint64_t compiled = 0, bytes = 0;
+  for (const Job& job : jobs) {
+    const Artifact& artifact = *job.artifact;
+    compiled += artifact.origin == Origin::kCompiled;
+    bytes += artifact.binary.size();
+    text += fmt::format("{:<24} {:<10} {:<32} {:>3} registers, {}, {} ({:.0f} ms)  {}\n", job.graph, job.target.name(), job.source.entry,
+                        artifact.facts.registers, artifact.facts.local_bytes == 0 ? "no spills" : fmt::format("{} B local", artifact.facts.local_bytes),
+                        origin_name(artifact.origin), artifact.compile_ms, llvm::StringRef(artifact.key).substr(0, 16));
+  }
+  text += fmt::format("{}: {} compiled, {} already there, {} in {}\n", count_text(jobs.size(), "kernel"), compiled, jobs.size() - compiled,
+                      bytes_text(static_cast<double>(bytes)), directory);
+  return text;
+}
+
+std::string jobs_json(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
+  llvm::json::Array kernels;
+  for (const Job& job : jobs) {
+    const Artifact& artifact = *job.artifact;
+    kernels.push_back(llvm::json::Object{{"file", job.file},
+                                         {"name", job.graph},
+                                         {"target", job.target.name()},
+                                         {"kernel", job.source.entry},
+                                         {"key", artifact.key},
+                                         {"origin", origin_name(artifact.origin)},
+                                         {"compile_ms", json_number(artifact.compile_ms)},
+                                         {"registers", static_cast<std::int64_t>(artifact.facts.registers)},
+                                         {"local_bytes", static_cast<std::int64_t>(artifact.facts.local_bytes)},
+                                         {"bytes", json_count(artifact.binary.size())}});
+  }
+  return json_text(llvm::json::Object{{"store", directory}, {"kernels", std::move(kernels)}});
+}
+
+llvm::Expected<Output> run_compile(const Options& options) {
+  auto jobs = collect_jobs(options);
+  if (!jobs) return jobs.takeError();
+  const StoreOptions store = StoreOptions::from_environment();
+  if (store.directory.empty()) {
+    return make_error(Status::kInvalidArgument, "compile: no directory to fill; set TILEWRIGHT_CACHE_DIR (or XDG_CACHE_HOME or HOME)");
+  }
+  std::unique_ptr<Builder> builder = make_builder(store);
+  run_jobs(*jobs, *builder, options.jobs);
+  for (Job& job : *jobs) {
+    if (job.error) return make_error(job.error->status, "{}: {} for {}: {}", job.file, job.source.entry, job.target.name(), job.error->message);
+  }
+  if (builder->store().counters().write_failures > 0) {
+    return make_error(Status::kIo, "compile: the kernels compile, but the store {} cannot be written; set TILEWRIGHT_CACHE_DIR to a directory that can",
+                      store.directory);
+  }
+  return Output{options.json ? jobs_json(*jobs, store.directory) : jobs_text(*jobs, store.directory)};
+}
+
+}  // namespace
+
+Action add_compile(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  app.add_option("FILE", options->files, "descriptions")->required();
+  app.add_option("--target", options->targets, "targets, comma-separated")->capture_default_str();
+  app.add_option("--config", options->config, "tile parameters as JSON, for instance {\"block_threads\": 256}");
+  app.add_option("-j,--jobs", options->jobs, "kernels compiled at once (0: one per core)")->capture_default_str();
+  app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  app.add_flag("--json", options->json, "print JSON");
+  return [options] { return run_compile(*options); };
+}
+
+}  // namespace tilewright::cli
