@@ -133,7 +133,11 @@ std::int64_t conv_shared_bytes(const ConvProblem& p, const ConvTile& t) {
   const std::int64_t flag_sets = d.parts == 2 ? (single ? d.slots : 2) + (single ? 1 : 2) : 0;
   const std::int64_t ring = d.slots * d.chunk_words * t.channel_pitch * d.parts;
   const std::int64_t slack = (t.tile_x - d.tile_x) * p.stride[d.roles.x] + (t.tile_y - d.tile_y) * p.stride[d.roles.y] * t.row_pitch;
-  return 4 * ((single ? 1 : 2) * weight_words + d.steps * 8 + flag_sets * 4 + ring + slack);
+  // A ring of planes has a table of gather offsets for each slot its window can begin in, when that is little memory.
+  constexpr std::int64_t kMaxTableWords = 1536;
+  const bool is_ring = single && !(p.reduce_dim < 0 && t.planes_per_block == 1);
+  const std::int64_t tables = is_ring && d.slots * d.steps * 8 <= kMaxTableWords ? d.slots : 1;
+  return 4 * ((single ? 1 : 2) * weight_words + tables * d.steps * 8 + flag_sets * 4 + ring + slack);
 }
 
 void choose_conv_pitches(const ConvProblem& p, ConvTile& t, int max_pad) {

@@ -7,6 +7,7 @@
 
 #include "fmt/format.h"
 #include "llvm/ADT/StringRef.h"
+#include "runtime/error.h"  // how fmt prints a StringRef: every unit that formats one must agree
 
 namespace tilewright {
 

@@ -242,11 +242,13 @@ llvm::Error Program::load(llvm::ArrayRef<std::shared_ptr<const Artifact>> artifa
   return llvm::Error::success();
 }
 
-llvm::Expected<std::int64_t> Program::workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const {
-  if (auto error = check_dims(recipe_.symbols, dims)) return error;
+llvm::Expected<std::int64_t> workspace_bytes(const LaunchRecipe& recipe, llvm::ArrayRef<std::int64_t> dims) {
+  if (auto error = check_dims(recipe.symbols, dims)) return error;
   Offsets offsets;
-  return lay_out_workspace(recipe_.workspace, dims, offsets);
+  return lay_out_workspace(recipe.workspace, dims, offsets);
 }
+
+llvm::Expected<std::int64_t> Program::workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const { return tilewright::workspace_bytes(recipe_, dims); }
 
 llvm::Error Program::check_workspace(Workspace workspace, std::int64_t needed) const {
   if (needed == 0) return llvm::Error::success();

@@ -25,6 +25,9 @@ llvm::Error check_dims(llvm::ArrayRef<Symbol> symbols, llvm::ArrayRef<std::int64
 // The default value of every symbol.
 llvm::SmallVector<std::int64_t, 4> default_dims(llvm::ArrayRef<Symbol> symbols);
 
+// Bytes of scratch memory a recipe needs for these dims (0 is common). kInvalidArgument: dims out of range.
+llvm::Expected<std::int64_t> workspace_bytes(const LaunchRecipe& recipe, llvm::ArrayRef<std::int64_t> dims);
+
 // The caller's scratch memory: at least workspace_bytes(dims), aligned to 256 bytes. A workspace serves one launch at a time (one stream).
 struct Workspace {
   CUdeviceptr pointer = 0;
@@ -45,7 +48,7 @@ class Program {
   // The function of kernel i, for attributes and occupancy.
   CUfunction function(std::size_t kernel) const { return kernels_[kernel].function; }
 
-  // Bytes of scratch memory for these dims (0 is common). kInvalidArgument: dims out of range.
+  // workspace_bytes() of the recipe.
   llvm::Expected<std::int64_t> workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const;
   // Zeroes what the kernels expect to find zero, ordered on `stream`. Needed before the first launch with a workspace, after a launch that was
   // aborted, and when dims differ from those it was last initialised for (buffers move). Every completed launch leaves it ready for the next.

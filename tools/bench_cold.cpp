@@ -123,6 +123,8 @@ llvm::Expected<llvm::json::Object> run_child(const ColdOptions& options, const s
   if (!options.target.empty()) arguments.append({"--target", options.target});
   for (const std::string& dim : options.dims) arguments.append({"--dim", dim});
   const std::string out = scratch + "/stdout", err = scratch + "/stderr";
+  // A redirection writes over what is there without cutting it off.
+  for (const std::string& file : {out, err}) llvm::sys::fs::remove(file);
   std::string problem;
   const int status = llvm::sys::ExecuteAndWait(self, arguments, std::nullopt, {std::nullopt, llvm::StringRef(out), llvm::StringRef(err)}, 300, 0, &problem);
   auto text = read_file(status == 0 ? out : err);

@@ -3,7 +3,6 @@
 #include "tests/catch.h"
 
 using namespace tilewright;
-using tilewright_tests::Approx;
 
 TEST_CASE("timer: statistics of samples", "[autotune]") {
   auto timing = summarize({4.0, 1.0, 3.0, 2.0});

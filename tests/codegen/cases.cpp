@@ -118,7 +118,7 @@ void add_convolutions(std::vector<DescriptionCase>& cases) {
                      conv("f32", "[2, 20, 23, 31]", "[130, 20, 3, 5]", "", R"(, "stride": [2, 3], "dilation": [2, 1], "padding": [[0, 2], [3, 1]])", precision)});
     cases.push_back({fmt::format("conv1d {}", precision), conv("f32", "[3, 16, 200]", "[24, 16, 5]", "[24]", R"(, "padding": "causal")", precision)});
     cases.push_back({fmt::format("conv 1x1 {}", precision), conv("f32", "[2, 100, 9, 9]", "[37, 100, 1, 1]", "", "", precision)});
-    cases.push_back({fmt::format("conv one channel {}", precision), conv("f32", "[1, 1, 1, 1]", "[1, 1, 1, 1]", "[1]", "", precision)});
+    cases.push_back({fmt::format("conv one channel {}", precision), conv("f32", "[1, 1, 1, 1]", "[1, 1, 1, 1]", "", "", precision)});
     cases.push_back({fmt::format("conv grouped {}", precision), conv("f32", "[2, 32, 15, 15]", "[64, 8, 3, 3]", "[64]", R"(, "groups": 4)", precision)});
   }
   for (const char* kind : {"sum", "mean", "max", "min"}) {

@@ -52,7 +52,8 @@ TEST_CASE("run: .npy in, .npy out", "[tools]") {
   const std::string x = scratch.write("x.npy", npy("<f4", "(2, 3)", bytes_of<float>({1, 2, 3, 4, 5, 6})));
   const llvm::json::Object json =
       json_of(run_tool({"run", file, "--on", "reference", "--input", "x=" + x, "--output", scratch.path("out"), "--json"}));
-  const llvm::json::Array& first = *first_output(json).getArray("first");
+  const llvm::json::Object output = first_output(json);
+  const llvm::json::Array& first = *output.getArray("first");
   CHECK(first[0].getAsNumber() == 6.0);
   CHECK(first[1].getAsNumber() == 15.0);
   const std::string y = file_text(scratch.path("out/y.npy"));

@@ -1,0 +1,60 @@
+// Runs descriptions on the GPU the way a careful caller would, and judges them: outputs poisoned and fenced, every kernel run twice, results
+// compared with the reference.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "autotune/verify.h"
+#include "codegen/compile.h"
+#include "ops/json.h"
+#include "runtime/device.h"
+#include "runtime/error.h"
+#include "tests/catch.h"
+
+namespace tilewright::tests {
+
+struct GpuRun {
+  bool fuse = true;
+  std::uint64_t seed = 1;
+  double low = -1.0, high = 1.0;
+  unsigned shift_elements = 0;   // every pointer moved by that many elements: misaligned for vectors
+  bool special_values = false;   // NaN, infinities, denormals and large magnitudes among the inputs
+  bool capture = false;          // launched by replaying a captured graph
+  ConfigOverrides overrides;
+};
+
+class Gpu {
+ public:
+  // One device for the whole executable; fails the test that asks first when there is none.
+  static Gpu& instance();
+
+  // Compiles, runs and compares; every complaint is a failed CHECK that names `title`.
+  void check(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuRun& run);
+
+  const Driver& driver() const { return *driver_; }
+  const Target& target() const { return target_; }
+  Builder& builder() { return *builder_; }
+
+ private:
+  Gpu(const Driver& driver, Context context, ContextScope scope, Target target, std::unique_ptr<Builder> builder)
+      : driver_(&driver), context_(std::move(context)), scope_(std::move(scope)), target_(target), builder_(std::move(builder)) {}
+  const Driver* driver_;
+  Context context_;
+  ContextScope scope_;
+  Target target_;
+  std::unique_ptr<Builder> builder_;
+};
+
+// The graph of a description; fails the test when it does not parse.
+Graph parse_graph(const std::string& json, llvm::ArrayRef<DimValue> dims = {});
+
+// The value of an Expected, or a failed test.
+template <typename T>
+T value_of(llvm::Expected<T> expected) {
+  if (!expected) FAIL(take_error_facts(expected.takeError()).message);
+  return std::move(*expected);
+}
+void succeed(llvm::Error error);
+
+}  // namespace tilewright::tests
