@@ -22,6 +22,21 @@ bool widest(Tolerance& tolerance, const Tolerance& candidate) {
   return true;
 }
 
+// A sum of n values in a tree of partial sums errs by about log2(n) roundings of the partial sums, which cancellation may leave larger than
+// the sum itself: the bound grows from 1 for up to 1024 values by one for each further doubling.
+double sum_growth(const Graph& graph) {
+  double growth = 1.0;
+  const auto dims = graph.default_dims();
+  for (const Op& op : graph.ops()) {
+    const auto* reduce = std::get_if<ReduceAttributes>(&op.attributes);
+    if (!reduce || (reduce->kind != ReduceKind::kSum && reduce->kind != ReduceKind::kMean)) continue;
+    double length = 1.0;
+    for (unsigned axis : reduce->axes) length *= static_cast<double>(graph.value(op.inputs[0]).shape[axis].evaluate(dims));
+    growth = std::max(growth, std::log2(std::max(length, 1.0)) - 9.0);
+  }
+  return growth;
+}
+
 bool same_special(double got, double want) {
   if (std::isnan(want)) return std::isnan(got);
   return std::isinf(got) && std::signbit(got) == std::signbit(want);
@@ -44,7 +59,8 @@ Tolerance default_tolerance(const Graph& graph, ValueId output) {
   }
   if (dtype == DType::kF16) widest(tolerance, kF16);
   if (dtype == DType::kBf16) widest(tolerance, kBf16);
-  return tolerance;
+  const double growth = sum_growth(graph);
+  return {tolerance.normwise * growth, tolerance.relative, tolerance.absolute * growth};
 }
 
 Comparison compare(const HostTensor& got, const ReferenceTensor& want, const Tolerance& tolerance) {

@@ -17,7 +17,8 @@ struct Tolerance {
 };
 
 // What DESIGN.md section 9 promises for output `output` of a graph: f32 results under ieee and tf32x3 2e-6, under tf32 1e-3 when a convolution
-// of f32 operands is among the ops; results that pass through f16 or bf16 by their unit roundoff (2^-11, 2^-8); integers and booleans exactly.
+// of f32 operands is among the ops; results that pass through f16 or bf16 by their unit roundoff (2^-11, 2^-8); integers and booleans exactly. Sums
+// of more than 1024 values get a bound that grows with the logarithm of their number.
 Tolerance default_tolerance(const Graph& graph, ValueId output);
 
 struct Comparison {

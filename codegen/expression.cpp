@@ -69,6 +69,7 @@ std::string cast_text(const std::string& value, DType from, DType to) {
   if (to == DType::kF16 || to == DType::kBf16) return fmt::format("tw::to_float(tw::from_float<{}>({}))", storage_type_text(to), value);
   if (from == to) return value;
   if (to == DType::kBool) return fmt::format("({} != {})", value, constant_text(0.0, from));
+  if (is_floating(from)) return fmt::format("tw::cast_int<{}>({})", compute_type_text(to), value);
   return fmt::format("{}({})", compute_type_text(to), value);
 }
 

@@ -135,6 +135,8 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   }
   read_tile_parameters(lowering, problem, tile);
   if (llvm::Error error = check_tile(lowering, problem, tile)) return error;
+  const std::int64_t min_blocks = lowering.parameter("min_blocks_per_sm", 0);  // 0: the compiler takes the registers it likes
+  if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32")) return error;
   HooksWriter hooks(lowering.graph, lowering.buffers);
   add_hooks(hooks, lowering, problem);
 
@@ -169,6 +171,7 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
                  {"prefetch", tile.prefetch ? "true" : "false"},
                  {"flush_steps", std::to_string(tile.flush_steps)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), "float");
+  spec.min_blocks_per_sm = static_cast<unsigned>(min_blocks);
   spec.assertions = {fmt::format("static_assert(tw::conv_shared_bytes<kConfig>() == {}, \"host and device lay out shared memory differently\");", shared_bytes)};
   const ConvRoles roles = conv_roles(problem.reduce_dim);
   const SizeExpr planes = problem.reduce_dim >= 0 ? SizeExpr(1) : ceil_div(shape.out_size[roles.z], SizeExpr(tile.planes_per_block));

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <thread>
 
 #include "llvm/ADT/STLExtras.h"
@@ -39,6 +40,16 @@ std::uint16_t bf16_bits(double value) {
   return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(round_to_bf16(value))) >> 16);
 }
 
+// Truncates towards zero, saturates, NaN gives 0: what a kernel's conversion does.
+template <typename T>
+T to_integer(double value) {
+  constexpr double kEnd = -static_cast<double>(std::numeric_limits<T>::min());  // 2^31 or 2^63
+  if (std::isnan(value)) return 0;
+  if (value >= kEnd) return std::numeric_limits<T>::max();
+  if (value <= -kEnd) return std::numeric_limits<T>::min();
+  return static_cast<T>(value);
+}
+
 template <typename T>
 T read(const std::byte* at) {
   T value;
@@ -68,8 +79,8 @@ void store_element(DType dtype, std::byte* at, double value) {
     case DType::kF32: return write(at, static_cast<float>(value));
     case DType::kF16: return write(at, f16_bits(value));
     case DType::kBf16: return write(at, bf16_bits(value));
-    case DType::kI32: return write(at, static_cast<std::int32_t>(value));
-    case DType::kI64: return write(at, static_cast<std::int64_t>(value));
+    case DType::kI32: return write(at, to_integer<std::int32_t>(value));
+    case DType::kI64: return write(at, to_integer<std::int64_t>(value));
     case DType::kBool: return write(at, static_cast<std::uint8_t>(value != 0.0));
   }
 }

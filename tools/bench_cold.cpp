@@ -204,10 +204,10 @@ llvm::Expected<Output> bench_cold_child(const ColdOptions& options, const std::s
     target = *parsed;
   }
   watch.restart();
-  auto graph = load_description(options.file);
-  if (!graph) return graph.takeError();
-  auto dims = parse_dims(*graph, options.dims);
-  if (!dims) return dims.takeError();
+  auto sized = load_sized(options.file, options.dims);
+  if (!sized) return sized.takeError();
+  const Graph* const graph = &sized->graph;
+  const auto* const dims = &sized->dims;
   watch.lap("parse");
   CompileOptions compile;
   compile.device = device_model(target);

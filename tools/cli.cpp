@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errc.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
+#include "ops/json.h"
 
 namespace tilewright::cli {
 
@@ -75,49 +77,77 @@ std::string count_text(std::uint64_t count, llvm::StringRef noun) {
 
 namespace {
 
-// One "N=128" into `dims`.
-llvm::Error apply_dim(const Graph& graph, llvm::StringRef item, llvm::MutableArrayRef<std::int64_t> dims) {
+// "N=128".
+struct DimItem {
+  std::string text, name;
+  std::int64_t value;
+};
+
+llvm::Expected<DimItem> parse_dim(llvm::StringRef item) {
   auto [name, number] = item.split('=');
   name = name.trim();
   number = number.trim();
   if (name.empty() || number.empty()) {
     return make_error(Status::kInvalidArgument, "--dim wants NAME=VALUE, got '{}'", item);
   }
-  llvm::ArrayRef<Symbol> symbols = graph.symbols();
-  const Symbol* symbol = llvm::find_if(symbols, [&](const Symbol& s) { return s.name == name; });
-  if (symbol == symbols.end()) {
-    if (symbols.empty()) {
-      return make_error(Status::kInvalidArgument, "--dim {}: '{}' has no named dimension", item, graph.name());
-    }
-    llvm::SmallVector<llvm::StringRef, 8> names;
-    for (const Symbol& s : symbols) names.push_back(s.name);
-    llvm::StringRef nearest = nearest_name(name, names);
-    return make_error(Status::kInvalidArgument, "--dim {}: unknown dimension '{}'; '{}' has {}{}", item, name, graph.name(),
-                      llvm::join(names, ", "), nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
-  }
   std::int64_t value = 0;
   if (number.getAsInteger(10, value)) {
     return make_error(Status::kInvalidArgument, "--dim {}: '{}' is not a whole number below 2^63", item, number);
   }
-  if (value < symbol->min || value > symbol->max) {
-    return make_error(Status::kInvalidArgument, "--dim {}: {} must be in [{}, {}], got {}", item, name, symbol->min, symbol->max, value);
+  return DimItem{item.str(), name.str(), value};
+}
+
+// The value of an open dimension into `dims`; one of a baked dimension is in the graph already.
+llvm::Error apply_dim(const Graph& graph, const DimItem& dim, llvm::MutableArrayRef<std::int64_t> dims) {
+  const auto same_name = [&](const Symbol& s) { return s.name == dim.name; };
+  if (llvm::any_of(graph.baked_dims(), same_name)) return llvm::Error::success();
+  llvm::ArrayRef<Symbol> symbols = graph.symbols();
+  const Symbol* symbol = llvm::find_if(symbols, same_name);
+  if (symbol == symbols.end()) {
+    llvm::SmallVector<llvm::StringRef, 8> names;
+    for (const Symbol& s : symbols) names.push_back(s.name);
+    for (const Symbol& s : graph.baked_dims()) names.push_back(s.name);
+    if (names.empty()) return make_error(Status::kInvalidArgument, "--dim {}: '{}' has no named dimension", dim.text, graph.name());
+    llvm::StringRef nearest = nearest_name(dim.name, names);
+    return make_error(Status::kInvalidArgument, "--dim {}: unknown dimension '{}'; '{}' has {}{}", dim.text, dim.name, graph.name(),
+                      llvm::join(names, ", "), nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
   }
-  dims[static_cast<std::size_t>(symbol - symbols.begin())] = value;
+  if (dim.value < symbol->min || dim.value > symbol->max) {
+    return make_error(Status::kInvalidArgument, "--dim {}: {} must be in [{}, {}], got {}", dim.text, dim.name, symbol->min, symbol->max, dim.value);
+  }
+  dims[static_cast<std::size_t>(symbol - symbols.begin())] = dim.value;
   return llvm::Error::success();
 }
 
 }  // namespace
 
-llvm::Expected<llvm::SmallVector<std::int64_t, 4>> parse_dims(const Graph& graph, llvm::ArrayRef<std::string> items) {
-  llvm::SmallVector<std::int64_t, 4> dims = graph.default_dims();
+llvm::Expected<Sized> load_sized(const std::string& file, llvm::ArrayRef<std::string> items) {
+  llvm::SmallVector<DimItem, 4> dims;
   for (const std::string& list : items) {
     llvm::SmallVector<llvm::StringRef, 4> parts;
     llvm::StringRef(list).split(parts, ',');
     for (llvm::StringRef part : parts) {
-      if (llvm::Error error = apply_dim(graph, part, dims)) return error;
+      auto dim = parse_dim(part);
+      if (!dim) return dim.takeError();
+      dims.push_back(std::move(*dim));
     }
   }
-  return dims;
+  // Baked dimensions take their values while the file is read. Only they are passed: a name that is unknown is this function's to report.
+  auto graph = load_description(file);
+  if (!graph) return graph.takeError();
+  std::vector<DimValue> baked;
+  for (const DimItem& dim : dims) {
+    if (llvm::any_of(graph->baked_dims(), [&](const Symbol& s) { return s.name == dim.name; })) baked.push_back({dim.name, dim.value});
+  }
+  if (!baked.empty()) {
+    graph = load_description(file, baked);
+    if (!graph) return graph.takeError();
+  }
+  llvm::SmallVector<std::int64_t, 4> values = graph->default_dims();
+  for (const DimItem& dim : dims) {
+    if (llvm::Error error = apply_dim(*graph, dim, values)) return error;
+  }
+  return Sized{std::move(*graph), std::move(values)};
 }
 
 std::string dims_text(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
@@ -125,12 +155,14 @@ std::string dims_text(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   for (auto [index, symbol] : llvm::enumerate(graph.symbols())) {
     text += fmt::format("{}{}={}", index == 0 ? "" : " ", symbol.name, dims[index]);
   }
+  for (const Symbol& symbol : graph.baked_dims()) text += fmt::format("{}{}={}", text.empty() ? "" : " ", symbol.name, symbol.default_value);
   return text;
 }
 
 llvm::json::Object dims_json(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   llvm::json::Object object;
   for (auto [index, symbol] : llvm::enumerate(graph.symbols())) object[symbol.name] = dims[index];
+  for (const Symbol& symbol : graph.baked_dims()) object[symbol.name] = symbol.default_value;
   return object;
 }
 

@@ -64,9 +64,15 @@ std::string time_text(double microseconds);
 // "1 kernel", "3 kernels"
 std::string count_text(std::uint64_t count, llvm::StringRef noun);
 
-// Dimension values by symbol index: the defaults, replaced by items "N=128" (also "N=128,M=3"). Error: kInvalidArgument for an unknown name
-// (nearest known one), a value that is no number or outside the symbol's range.
-llvm::Expected<llvm::SmallVector<std::int64_t, 4>> parse_dims(const Graph& graph, llvm::ArrayRef<std::string> items);
+// A description and the values of its open dimensions, by symbol index.
+struct Sized {
+  Graph graph;
+  llvm::SmallVector<std::int64_t, 4> dims;
+};
+
+// Reads a description with items "N=128" (also "N=128,M=3"): values of baked dimensions go into the graph, those of open ones replace the
+// defaults. Errors of load_description; kInvalidArgument for an unknown name (nearest known one), a value that is no number or out of range.
+llvm::Expected<Sized> load_sized(const std::string& file, llvm::ArrayRef<std::string> items);
 
 // "N=128 M=3", "" when the graph has no named dimension.
 std::string dims_text(const Graph& graph, llvm::ArrayRef<std::int64_t> dims);

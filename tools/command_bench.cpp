@@ -49,15 +49,13 @@ struct Result {
 llvm::Expected<std::vector<Case>> collect_cases(const Options& options) {
   std::vector<Case> cases;
   for (const std::string& file : options.files) {
-    auto graph = load_description(file);
-    if (!graph) return graph.takeError();
     const std::vector<std::string> sets = options.cases.empty() ? std::vector<std::string>{""} : options.cases;
     for (const std::string& set : sets) {
       std::vector<std::string> items = options.dims;
       if (!set.empty()) items.push_back(set);
-      auto dims = parse_dims(*graph, items);
-      if (!dims) return dims.takeError();
-      cases.push_back({file, *graph, std::move(*dims)});
+      auto sized = load_sized(file, items);
+      if (!sized) return sized.takeError();
+      cases.push_back({file, std::move(sized->graph), std::move(sized->dims)});
     }
   }
   return cases;

@@ -15,6 +15,7 @@ struct Options {
   std::vector<std::string> files;
   std::string targets = "sm_90a,sm_100a";
   std::string config;
+  std::vector<std::string> dims;
   unsigned jobs = 0;
   bool no_fuse = false;
   bool json = false;
@@ -37,8 +38,9 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
   if (!overrides) return overrides.takeError();
   std::vector<Job> jobs;
   for (const std::string& file : options.files) {
-    auto graph = load_description(file);
-    if (!graph) return graph.takeError();
+    auto sized = load_sized(file, options.dims);
+    if (!sized) return sized.takeError();
+    const Graph* const graph = &sized->graph;
     for (const Target& target : *targets) {
       CompileOptions compile;
       compile.plan.fuse = !options.no_fuse;
@@ -135,6 +137,7 @@ Action add_compile(CLI::App& app) {
   app.add_option("FILE", options->files, "descriptions")->required();
   app.add_option("--target", options->targets, "targets, comma-separated")->capture_default_str();
   app.add_option("--config", options->config, "tile parameters as JSON, for instance {\"block_threads\": 256}");
+  app.add_option("--dim", options->dims, "NAME=VALUE of a dimension the description bakes in")->expected(1)->take_all();
   app.add_option("-j,--jobs", options->jobs, "kernels compiled at once (0: one per core)")->capture_default_str();
   app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
   app.add_flag("--json", options->json, "print JSON");

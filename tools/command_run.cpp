@@ -258,10 +258,10 @@ llvm::Expected<Output> run_run(const Options& options) {
   if (options.on != "gpu" && options.on != "reference") {
     return make_error(Status::kInvalidArgument, "run --on {}: wanted gpu or reference", options.on);
   }
-  auto graph = load_description(options.file);
-  if (!graph) return graph.takeError();
-  auto dims = parse_dims(*graph, options.dims);
-  if (!dims) return dims.takeError();
+  auto sized = load_sized(options.file, options.dims);
+  if (!sized) return sized.takeError();
+  const Graph* const graph = &sized->graph;
+  const auto* const dims = &sized->dims;
   if (options.on == "gpu") return run_gpu(options, *graph, *dims);
   if (options.no_reference) return make_error(Status::kInvalidArgument, "run --on reference and --no-reference contradict each other");
   auto inputs = make_inputs(*graph, *dims, options.data);

@@ -40,10 +40,8 @@ struct Answer {
 };
 
 llvm::Expected<Subject> open_subject(const Options& options) {
-  auto graph = load_description(options.file);
-  if (!graph) return graph.takeError();
-  auto dims = parse_dims(*graph, options.dims);
-  if (!dims) return dims.takeError();
+  auto sized = load_sized(options.file, options.dims);
+  if (!sized) return sized.takeError();
   auto overrides = parse_config(options.config);
   if (!overrides) return overrides.takeError();
   std::unique_ptr<Builder> builder = make_builder();
@@ -59,9 +57,9 @@ llvm::Expected<Subject> open_subject(const Options& options) {
   compile.plan.fuse = !options.no_fuse;
   compile.device = device_model(target);
   compile.overrides = std::move(*overrides);
-  auto prepared = prepare_program(*graph, compile);
+  auto prepared = prepare_program(sized->graph, compile);
   if (!prepared) return prepared.takeError();
-  return Subject{std::move(*graph), std::move(*dims), target, std::move(*prepared), std::move(builder)};
+  return Subject{std::move(sized->graph), std::move(sized->dims), target, std::move(*prepared), std::move(builder)};
 }
 
 llvm::json::Object kernel_json(const Subject& subject, std::size_t kernel) {

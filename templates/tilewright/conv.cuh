@@ -85,6 +85,8 @@ struct Streaming {
   }
 
   __device__ __forceinline__ void run(Accumulators<kConfig>& folded, const Gather<kConfig>& gather) const {
+    StartValues<kConfig, Hooks> start_values;
+    start_values.load(hooks, tile);
 #pragma unroll 1
     for (int p = 0; p < L::kSpan; ++p) stage(p, p);
     Magnitudes seen;
@@ -109,7 +111,7 @@ struct Streaming {
         }
       }
       Accumulators<kConfig> acc;
-      clear<kConfig>(acc, 0.0f);
+      start_values.start(acc);
       bool f32 = false;
       if constexpr (L::kSplit) f32 = needs_f32(p, slot);
       if (f32) {
@@ -165,8 +167,10 @@ struct Chunked {
   }
 
   __device__ __forceinline__ void run(Accumulators<kConfig>& folded, const Gather<kConfig>& gather) const {
+    StartValues<kConfig, Hooks> start_values;
+    start_values.load(hooks, tile);
     Accumulators<kConfig> acc;
-    clear<kConfig>(acc, 0.0f);
+    start_values.start(acc);
     stage(tile.first[0], 0, 0, 1);
     __syncthreads();
     int chunk = 0, buffer = 0;
@@ -188,7 +192,7 @@ struct Chunked {
       }
       if (last_chunk) {
         finish_plane<kConfig>(acc, folded, hooks, tile, z);
-        clear<kConfig>(acc, 0.0f);
+        start_values.start(acc);
       }
       __syncthreads();
       z = next_z;

@@ -48,6 +48,44 @@ __device__ __forceinline__ PixelPosition pixel_position(const Tile<Index>& tile,
   return {y, x, (Layout<kConfig>::kFullTile || pixel < kConfig.tile_y * kConfig.tile_x) && y < tile.out[1] && x < tile.out[2]};
 }
 
+// What a plane's sums start from. A minimum or maximum must see the bias, since an infinite one can turn any value into NaN; where no map
+// stands between them it goes into the accumulators. Everywhere else it is added later and sums start from 0.
+template <ConvConfig kConfig, typename Hooks>
+struct StartValues {
+  static constexpr bool kOrders = kConfig.reduce == ConvReduce::kMin || kConfig.reduce == ConvReduce::kMax;
+  static constexpr bool kEarlyBias = Layout<kConfig>::kReduces && kOrders && Hooks::kHasBias && Hooks::kMapConvIdentity;
+  float bias[kEarlyBias ? kConfig.n_tiles : 1][2];
+
+  __device__ __forceinline__ void load(const Hooks& hooks, const Tile<typename Hooks::Index>& tile) {
+    if constexpr (kEarlyBias) {
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int channel = lane_channel<kConfig>(tile, n, j);
+          const bool exists = channel_exists<kConfig, typename Hooks::Index>(channel);
+          bias[n][j] = exists ? hooks.bias(tile.group * kConfig.out_channels + channel) : 0.0f;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void start(Accumulators<kConfig>& acc) const {
+    if constexpr (kEarlyBias) {
+#pragma unroll
+      for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+        for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) acc[m][n][i] = bias[n][i & 1];
+        }
+      }
+    } else {
+      clear<kConfig>(acc, 0.0f);
+    }
+  }
+};
+
 // Bias and map of the convolution's own values, output plane z. Values of pixels and channels that do not exist stay as they are.
 template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void map_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile, int z) {
@@ -150,12 +188,12 @@ __device__ __forceinline__ void store_plane(const Accumulators<kConfig>& acc, co
   }
 }
 
-// Bias (where it could wait), the mean's division and the map of reduced values.
+// Bias (of sums and means, where it could wait), the mean's division and the map of reduced values.
 template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void map_reduced_values(Accumulators<kConfig>& acc, const Hooks& hooks,
                                                    const Tile<typename Hooks::Index>& tile) {
   using Index = typename Hooks::Index;
-  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity;
+  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
   const float count = static_cast<float>(tile.out[0]);
 #pragma unroll
   for (int n = 0; n < kConfig.n_tiles; ++n) {

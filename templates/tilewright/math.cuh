@@ -29,17 +29,21 @@ __device__ __forceinline__ float sigmoid(float x) {
   return x < 0.0f ? t * r : r;
 }
 
-// x * weight where weight goes to 0 faster than x goes to -infinity.
-__device__ __forceinline__ float gate(float x, float weight) { return x == -kInfinity ? -0.0f : x * weight; }
-
-__device__ __forceinline__ float silu(float x) { return gate(x, sigmoid(x)); }
+// The gates below give NaN for -infinity, which is -infinity times 0, as their definitions and PyTorch do.
+__device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 
 // x * Phi(x) = x/2 * erfc(-x / sqrt 2): no cancellation for negative x.
-__device__ __forceinline__ float gelu(float x) { return gate(x, 0.5f * erfcf(x * -0.7071067811865476f)); }
+__device__ __forceinline__ float gelu(float x) { return x * (0.5f * erfcf(x * -0.7071067811865476f)); }
 
 // x/2 * (1 + tanh(u)) = x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3).
 __device__ __forceinline__ float gelu_tanh(float x) {
-  return gate(x, sigmoid(1.5957691216057308f * fmaf(0.044715f * x * x, x, x)));
+  return x * sigmoid(1.5957691216057308f * fmaf(0.044715f * x * x, x, x));
+}
+
+// Truncates, saturates at the type's ends, and gives 0 for NaN.
+template <typename T>
+__device__ __forceinline__ T cast_int(float x) {
+  return x != x ? T(0) : static_cast<T>(x);
 }
 
 // Integers: i32, i64 (and bool, which C++ promotes).

@@ -95,7 +95,7 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
   std::vector<FencedBuffer> input_buffers, output_buffers;
   llvm::SmallVector<CUdeviceptr, 8> input_pointers, output_pointers;
   for (auto [index, id] : llvm::enumerate(graph.inputs())) {
-    HostTensor tensor = random_input(graph, id, dims, run.seed + index, run.low, run.high);
+    HostTensor tensor = random_input(graph, id, dims, run.seed + index, index == 0 ? run.low : -0.25, index == 0 ? run.high : 0.25);
     if (run.special_values) sprinkle_special_values(tensor, run.seed + index);
     FencedBuffer buffer = FencedBuffer::make(*driver_, tensor.bytes.size(), run.shift_elements * dtype_bytes(tensor.dtype));
     if (!tensor.bytes.empty()) {
