@@ -53,8 +53,8 @@ class Timer {
   // Events around each run on the stream; the flush buffer is written before each. `step` is called after every run.
   llvm::Expected<Timing> kernelbench(Launch launch, const KernelBenchOptions& options = {}, llvm::function_ref<void()> step = {});
 
-  // n runs captured in one graph, each after a memset of the flush buffer; a second graph of the memsets alone; the difference over n is one
-  // sample. n comes from sample_ms and an estimate. `step` is called after every sample.
+  // n runs captured in one graph, each after a memset of the flush buffer; a second graph of the memsets alone; the difference over n is
+  // one sample. n comes from sample_ms and an estimate. `step` is called after every sample.
   llvm::Expected<Timing> kernelbot(Launch launch, const KernelBotOptions& options = {}, llvm::function_ref<void()> step = {});
 
   // Bytes/s of a device-to-device copy of up to 4 GiB (read plus written bytes).
@@ -68,7 +68,7 @@ class Timer {
  private:
   Timer(const Driver& driver, Stream stream, Event start, Event end, DeviceBuffer flush)
       : driver_(&driver), stream_(std::move(stream)), start_(std::move(start)), end_(std::move(end)), flush_(std::move(flush)) {}
-  llvm::Error flush();                                                                    // a memset, in stream order
+  llvm::Error flush();                                                             // a memset, in stream order
   llvm::Expected<double> time_ms(llvm::function_ref<llvm::Error(CUstream)> work);  // one event pair around it
   llvm::Expected<double> bandwidth(std::uint64_t bytes, llvm::function_ref<llvm::Error(CUstream)> work);
 

@@ -18,21 +18,16 @@ struct ArchitectureModel {
   DeviceModel device;
 };
 constexpr ArchitectureModel kArchitectures[] = {
-    {80, {108, 166912}}, {86, {84, 101376}},   {87, {16, 166912}},  {88, {84, 101376}},   {89, {142, 101376}},
-    {90, {132, 232448}}, {100, {148, 232448}}, {101, {20, 232448}}, {103, {160, 232448}}, {110, {20, 232448}},
-    {120, {188, 101376}}, {121, {48, 101376}},
+    {80, {108, 166912}},  {86, {84, 101376}},  {87, {16, 166912}},   {88, {84, 101376}},  {89, {142, 101376}},  {90, {132, 232448}},
+    {100, {148, 232448}}, {101, {20, 232448}}, {103, {160, 232448}}, {110, {20, 232448}}, {120, {188, 101376}}, {121, {48, 101376}},
 };
 
 // What an entry of the store says of itself, for people and tools: no part of its key.
 std::string provenance(const Graph& graph, llvm::StringRef canonical, llvm::StringRef graph_signature, const LoweredKernel& kernel) {
   llvm::json::Object config;
   for (const auto& [name, value] : kernel.parameters) config[name] = value;
-  llvm::json::Object object{{"name", graph.name()},
-                            {"kernel", kernel.spec.launch.entry},
-                            {"computes", kernel.spec.title},
-                            {"signature", graph_signature},
-                            {"description", canonical},
-                            {"config", std::move(config)}};
+  llvm::json::Object object{{"name", graph.name()},         {"kernel", kernel.spec.launch.entry}, {"computes", kernel.spec.title},
+                            {"signature", graph_signature}, {"description", canonical},           {"config", std::move(config)}};
   std::string text;
   llvm::raw_string_ostream os(text);
   os << llvm::json::Value(std::move(object));

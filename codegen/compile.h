@@ -1,5 +1,5 @@
-// From a graph to kernels that can be launched: plan, lower, build the artifacts in parallel, load. All of it but the loading works on a machine
-// without a GPU. Every caller (command line, C ABI, tuner) goes this way, so that all of them hit the same entries of a store.
+// From a graph to kernels that can be launched: plan, lower, build the artifacts in parallel, load. All of it but the loading works on a
+// machine without a GPU. Every caller (command line, C ABI, tuner) goes this way, so that all of them hit the same entries of a store.
 #pragma once
 
 #include <memory>
@@ -19,10 +19,10 @@ namespace tilewright {
 
 struct CompileOptions {
   PlanOptions plan;
-  DeviceModel device;          // device_model() of the target
+  DeviceModel device;  // device_model() of the target
   ConfigOverrides overrides;
-  unsigned threads = 0;        // of the compilation; 0: one per core
-  bool may_compile = true;     // false (stream capture): a miss is the error kCompileInCapture
+  unsigned threads = 0;     // of the compilation; 0: one per core
+  bool may_compile = true;  // false (stream capture): a miss is the error kCompileInCapture
 };
 
 // The largest common device of a target (an H200 for sm_90a). Never the device in hand, so that what is compiled without a GPU is what a
@@ -52,7 +52,8 @@ struct CompiledProgram {
 };
 
 // prepare_program, then every kernel from the store or the compiler. Errors of both.
-llvm::Expected<CompiledProgram> compile_program(const Graph& graph, const Target& target, Builder& builder, const CompileOptions& options = {});
+llvm::Expected<CompiledProgram> compile_program(const Graph& graph, const Target& target, Builder& builder,
+                                                const CompileOptions& options = {});
 
 // Loads into the context that is current. Errors of Program::create.
 llvm::Expected<std::unique_ptr<Program>> load_program(const Driver& driver, const CompiledProgram& compiled);

@@ -43,7 +43,8 @@ std::int64_t gather_word(const ConvProblem& p, const ConvTile& t, const Derived&
   return k / d.taps * t.channel_pitch + at[y] * p.dilation[y] * t.row_pitch + at[x] * p.dilation[x] + plane;
 }
 
-// Shared-memory wavefronts of the gathers of one m tile: 8 pixels by 4 product words a quad. A prefix of the depth is enough to rank pitches.
+// Shared-memory wavefronts of the gathers of one m tile: 8 pixels by 4 product words a quad. A prefix of the depth is enough to rank
+// pitches.
 int gather_cost(const ConvProblem& p, const ConvTile& t, const Derived& d) {
   const auto [z, y, x] = d.roles;
   const std::int64_t quads = std::min<std::int64_t>(divide_up(d.depth, 4), 32);
@@ -87,7 +88,8 @@ void shape_tile(const ConvProblem& p, ConvTile& t, std::int64_t max_warps) {
     const std::int64_t pixels = warps * t.m_tiles * 16;
     if (pixels % t.tile_x != 0) continue;
     const std::int64_t rows = pixels / t.tile_x;
-    const std::int64_t waste = (divide_up(out_y, rows) * rows - out_y) * 64 / out_y + (warps < 4 ? 12 * (4 - warps) : 0) + (max_warps - warps);
+    const std::int64_t waste =
+        (divide_up(out_y, rows) * rows - out_y) * 64 / out_y + (warps < 4 ? 12 * (4 - warps) : 0) + (max_warps - warps);
     if (waste < best) {
       best = waste;
       best_warps = warps;
@@ -188,7 +190,8 @@ bool choose_conv_tile(const ConvProblem& p, std::int64_t shared_limit, int max_p
       if (!choose_chunk(p, t, limit, max_pad, max_warps > 2)) continue;
       const Derived d = derive(p, t);
       const std::int64_t per_thread = divide_up(d.chunk_words * d.patch_y * d.patch_x, t.warps * 32);
-      t.prefetch = d.chunks == 1 && p.stride[d.roles.z] == 1 && (p.reduce_dim >= 0 || t.planes_per_block > 1) && !p.narrow && per_thread <= 8;
+      t.prefetch =
+          d.chunks == 1 && p.stride[d.roles.z] == 1 && (p.reduce_dim >= 0 || t.planes_per_block > 1) && !p.narrow && per_thread <= 8;
       return true;
     }
   }

@@ -13,13 +13,13 @@ namespace tilewright {
 struct ConvProblem {
   std::int64_t channels = 1, out_channels = 1, groups = 1;  // per group
   std::array<std::int64_t, 3> kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1};
-  std::array<std::int64_t, 3> baked_out{0, 0, 0};           // 0: known only at launch
-  std::array<std::int64_t, 3> expected_out{1, 1, 1};        // what the tile is chosen for
+  std::array<std::int64_t, 3> baked_out{0, 0, 0};     // 0: known only at launch
+  std::array<std::int64_t, 3> expected_out{1, 1, 1};  // what the tile is chosen for
   int reduce_dim = -1;
   bool softmax = false;
-  bool ieee = false;        // f32 multiply-add
-  bool split = false;       // operands in two parts
-  bool narrow = false;      // 16-bit operands
+  bool ieee = false;    // f32 multiply-add
+  bool split = false;   // operands in two parts
+  bool narrow = false;  // 16-bit operands
 };
 
 struct ConvTile {

@@ -1,10 +1,12 @@
-#include "runtime/error.h"
 #include "codegen/kernel_spec.h"
+#include "runtime/error.h"
 
 namespace tilewright {
 
 std::string emit(const KernelSpec& spec) {
-  std::string out = fmt::format("// {}: {}\n// {}\n#include \"tilewright/math.cuh\"\n#include \"tilewright/memory.cuh\"\n#include \"{}\"\n\n", spec.launch.entry, spec.title, spec.why, spec.header);
+  std::string out =
+      fmt::format("// {}: {}\n// {}\n#include \"tilewright/math.cuh\"\n#include \"tilewright/memory.cuh\"\n#include \"{}\"\n\n",
+                  spec.launch.entry, spec.title, spec.why, spec.header);
   out += fmt::format("inline constexpr {} kConfig{{\n", spec.config_type);
   for (const auto& [field, value] : spec.config) out += fmt::format("    .{} = {},\n", field, value);
   out += "};\n\n" + spec.hooks + "\n";

@@ -23,45 +23,79 @@ std::string constant_text(double value, DType type) {
 
 const char* device_function(ExprFn fn, bool floating) {
   switch (fn) {
-    case ExprFn::kAbs: return floating ? "fabsf" : "tw::abs_int";
-    case ExprFn::kExp: return "expf";
-    case ExprFn::kLog: return "logf";
-    case ExprFn::kSqrt: return "sqrtf";
-    case ExprFn::kRsqrt: return "tw::rsqrt";
-    case ExprFn::kTanh: return "tanhf";
-    case ExprFn::kSigmoid: return "tw::sigmoid";
-    case ExprFn::kRelu: return floating ? "tw::relu" : "tw::relu_int";
-    case ExprFn::kGelu: return "tw::gelu";
-    case ExprFn::kGeluTanh: return "tw::gelu_tanh";
-    case ExprFn::kSilu: return "tw::silu";
-    case ExprFn::kErf: return "erff";
-    case ExprFn::kSin: return "sinf";
-    case ExprFn::kCos: return "cosf";
-    case ExprFn::kFloor: return "floorf";
-    case ExprFn::kCeil: return "ceilf";
-    case ExprFn::kRound: return "rintf";
-    case ExprFn::kReciprocal: return "tw::reciprocal";
-    case ExprFn::kMin: return floating ? "tw::min_nan" : "tw::min_int";
-    case ExprFn::kMax: return floating ? "tw::max_nan" : "tw::max_int";
-    case ExprFn::kPow: return "powf";
-    default: return nullptr;
+    case ExprFn::kAbs:
+      return floating ? "fabsf" : "tw::abs_int";
+    case ExprFn::kExp:
+      return "expf";
+    case ExprFn::kLog:
+      return "logf";
+    case ExprFn::kSqrt:
+      return "sqrtf";
+    case ExprFn::kRsqrt:
+      return "tw::rsqrt";
+    case ExprFn::kTanh:
+      return "tanhf";
+    case ExprFn::kSigmoid:
+      return "tw::sigmoid";
+    case ExprFn::kRelu:
+      return floating ? "tw::relu" : "tw::relu_int";
+    case ExprFn::kGelu:
+      return "tw::gelu";
+    case ExprFn::kGeluTanh:
+      return "tw::gelu_tanh";
+    case ExprFn::kSilu:
+      return "tw::silu";
+    case ExprFn::kErf:
+      return "erff";
+    case ExprFn::kSin:
+      return "sinf";
+    case ExprFn::kCos:
+      return "cosf";
+    case ExprFn::kFloor:
+      return "floorf";
+    case ExprFn::kCeil:
+      return "ceilf";
+    case ExprFn::kRound:
+      return "rintf";
+    case ExprFn::kReciprocal:
+      return "tw::reciprocal";
+    case ExprFn::kMin:
+      return floating ? "tw::min_nan" : "tw::min_int";
+    case ExprFn::kMax:
+      return floating ? "tw::max_nan" : "tw::max_int";
+    case ExprFn::kPow:
+      return "powf";
+    default:
+      return nullptr;
   }
 }
 
 const char* infix(ExprFn fn) {
   switch (fn) {
-    case ExprFn::kAdd: return "+";
-    case ExprFn::kSub: return "-";
-    case ExprFn::kMul: return "*";
-    case ExprFn::kLt: return "<";
-    case ExprFn::kLe: return "<=";
-    case ExprFn::kGt: return ">";
-    case ExprFn::kGe: return ">=";
-    case ExprFn::kEq: return "==";
-    case ExprFn::kNe: return "!=";
-    case ExprFn::kAnd: return "&&";
-    case ExprFn::kOr: return "||";
-    default: return nullptr;
+    case ExprFn::kAdd:
+      return "+";
+    case ExprFn::kSub:
+      return "-";
+    case ExprFn::kMul:
+      return "*";
+    case ExprFn::kLt:
+      return "<";
+    case ExprFn::kLe:
+      return "<=";
+    case ExprFn::kGt:
+      return ">";
+    case ExprFn::kGe:
+      return ">=";
+    case ExprFn::kEq:
+      return "==";
+    case ExprFn::kNe:
+      return "!=";
+    case ExprFn::kAnd:
+      return "&&";
+    case ExprFn::kOr:
+      return "||";
+    default:
+      return nullptr;
   }
 }
 
@@ -75,7 +109,8 @@ std::string cast_text(const std::string& value, DType from, DType to) {
 
 class Writer {
  public:
-  Writer(std::string& out, llvm::ArrayRef<std::string> operands, const std::string& indent) : out_(out), operands_(operands), indent_(indent) {}
+  Writer(std::string& out, llvm::ArrayRef<std::string> operands, const std::string& indent)
+      : out_(out), operands_(operands), indent_(indent) {}
 
   std::string visit(const Expr& expr) {
     if (expr->fn == ExprFn::kOperand) return operands_[expr->operand];
@@ -97,13 +132,20 @@ class Writer {
     const bool floating = is_floating(first);
     if (const char* op = infix(node.fn)) return fmt::format("{} {} {}", args[0], op, args[1]);
     switch (node.fn) {
-      case ExprFn::kCast: return cast_text(args[0], first, node.type);
-      case ExprFn::kWhere: return fmt::format("{} ? {} : {}", args[0], args[1], args[2]);
-      case ExprFn::kNeg: return fmt::format("-{}", args[0]);
-      case ExprFn::kNot: return fmt::format("!{}", args[0]);
-      case ExprFn::kIsNan: return floating ? fmt::format("{0} != {0}", args[0]) : std::string("false");
-      case ExprFn::kDiv: return floating ? fmt::format("{} / {}", args[0], args[1]) : fmt::format("tw::div_int({}, {})", args[0], args[1]);
-      default: break;
+      case ExprFn::kCast:
+        return cast_text(args[0], first, node.type);
+      case ExprFn::kWhere:
+        return fmt::format("{} ? {} : {}", args[0], args[1], args[2]);
+      case ExprFn::kNeg:
+        return fmt::format("-{}", args[0]);
+      case ExprFn::kNot:
+        return fmt::format("!{}", args[0]);
+      case ExprFn::kIsNan:
+        return floating ? fmt::format("{0} != {0}", args[0]) : std::string("false");
+      case ExprFn::kDiv:
+        return floating ? fmt::format("{} / {}", args[0], args[1]) : fmt::format("tw::div_int({}, {})", args[0], args[1]);
+      default:
+        break;
     }
     const char* function = device_function(node.fn, floating);
     if (node.args.size() == 2) return fmt::format("{}({}, {})", function, args[0], args[1]);
@@ -121,26 +163,37 @@ class Writer {
 
 std::string storage_type_text(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "float";
-    case DType::kF16: return "tw::f16";
-    case DType::kBf16: return "tw::bf16";
-    case DType::kI32: return "tw::i32";
-    case DType::kI64: return "tw::i64";
-    case DType::kBool: return "bool";
+    case DType::kF32:
+      return "float";
+    case DType::kF16:
+      return "tw::f16";
+    case DType::kBf16:
+      return "tw::bf16";
+    case DType::kI32:
+      return "tw::i32";
+    case DType::kI64:
+      return "tw::i64";
+    case DType::kBool:
+      return "bool";
   }
   return "";
 }
 
 std::string compute_type_text(DType dtype) {
   switch (dtype) {
-    case DType::kI32: return "tw::i32";
-    case DType::kI64: return "tw::i64";
-    case DType::kBool: return "bool";
-    default: return "float";
+    case DType::kI32:
+      return "tw::i32";
+    case DType::kI64:
+      return "tw::i64";
+    case DType::kBool:
+      return "bool";
+    default:
+      return "float";
   }
 }
 
-std::string write_expression_statements(std::string& out, const Expr& expr, llvm::ArrayRef<std::string> operands, const std::string& indent) {
+std::string write_expression_statements(std::string& out, const Expr& expr, llvm::ArrayRef<std::string> operands,
+                                        const std::string& indent) {
   return Writer(out, operands, indent).visit(expr);
 }
 

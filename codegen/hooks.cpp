@@ -12,9 +12,7 @@ namespace {
 constexpr std::int64_t kIndex32Limit = std::int64_t{1} << 31;
 
 // Largest power of two (at most 64) that divides `value`; 64 for 0.
-int power_of_two_divisor(std::int64_t value) {
-  return value == 0 ? 64 : static_cast<int>(std::min<std::int64_t>(64, value & -value));
-}
+int power_of_two_divisor(std::int64_t value) { return value == 0 ? 64 : static_cast<int>(std::min<std::int64_t>(64, value & -value)); }
 
 int power_of_two_divisor(const SizeExpr& size) { return size.is_constant() ? power_of_two_divisor(size.constant()) : 1; }
 
@@ -93,8 +91,8 @@ std::vector<HooksWriter::Axis> HooksWriter::leaf_axes(ValueId leaf, llvm::ArrayR
 }
 
 // Writes the statements that turn a logical index into the leaf's element offset; gives the offset's spelling.
-std::string HooksWriter::scalar_offset(const std::vector<Axis>& axes, const std::string& index, const std::string& indent, const std::string& tag,
-                                       std::string& out) {
+std::string HooksWriter::scalar_offset(const std::vector<Axis>& axes, const std::string& index, const std::string& indent,
+                                       const std::string& tag, std::string& out) {
   std::size_t outermost = 0;  // axes outside it are broadcast and need no index
   while (outermost < axes.size() && axes[outermost].stride.is_constant(0)) ++outermost;
   if (outermost == axes.size()) return "0";
@@ -154,12 +152,13 @@ void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::
     std::string each;
     const std::string element = scalar_offset(axes, "e", "        ", fmt::format("q{}", slot), each);
     out += "#pragma unroll\n      for (int k = 0; k < V; ++k) {\n";
-    out += fmt::format("        const Index e = i + k;\n{}        a{}[k] = tw::load_scalar({} + {});\n      }}\n    }}\n", each, slot, name, element);
+    out += fmt::format("        const Index e = i + k;\n{}        a{}[k] = tw::load_scalar({} + {});\n      }}\n    }}\n", each, slot, name,
+                       element);
   }
 }
 
-void HooksWriter::write_expression(std::string& out, const FusedMap& map, const std::string& indent, bool vector, const std::string& incoming,
-                                   std::string& result) {
+void HooksWriter::write_expression(std::string& out, const FusedMap& map, const std::string& indent, bool vector,
+                                   const std::string& incoming, std::string& result) {
   llvm::SmallVector<std::string, 8> operands;
   for (auto [slot, leaf] : llvm::enumerate(map.leaves)) {
     operands.push_back(leaf == FusedMap::kIncoming ? incoming : fmt::format("a{}{}", slot, vector ? "[k]" : ""));
@@ -174,7 +173,8 @@ void HooksWriter::add_vector_load(const std::string& name, const FusedMap& map, 
   body += "#pragma unroll\n    for (int k = 0; k < V; ++k) {\n";
   write_expression(body, map, "      ", true, "", result);
   body += fmt::format("      v[k] = Value({});\n    }}\n", result);
-  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, Value (&v)[V]) const {{\n{}  }}\n", name, body);
+  members_ +=
+      fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, Value (&v)[V]) const {{\n{}  }}\n", name, body);
 }
 
 void HooksWriter::add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type) {
@@ -187,7 +187,8 @@ void HooksWriter::add_scalar_load(const std::string& name, const FusedMap& map, 
     if (raw) {
       body += fmt::format("    return tw::load_raw({} + {});\n", pointer_name, offset);
     } else {
-      body += fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, pointer_name, offset);
+      body += fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, pointer_name,
+                          offset);
     }
     if (raw) {
       members_ += fmt::format("  __device__ __forceinline__ {} {}(Index i) const {{\n{}  }}\n", type, name, body);
@@ -208,9 +209,10 @@ void HooksWriter::add_vector_store(const std::string& name, const FusedMap& stag
   note_vector_access(result);
   body += fmt::format("    {} r[V];\n#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n", compute_type_text(out_value.dtype));
   write_expression(body, stage, "      ", true, "v[k]", spelled);
-  body += fmt::format("      r[k] = {}({});\n    }}\n    tw::store_vector<V>({} + i, r);\n", compute_type_text(out_value.dtype), spelled, target);
-  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, const {} (&v)[V]) const {{\n{}  }}\n", name, incoming_type,
-                          body);
+  body += fmt::format("      r[k] = {}({});\n    }}\n    tw::store_vector<V>({} + i, r);\n", compute_type_text(out_value.dtype), spelled,
+                      target);
+  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, const {} (&v)[V]) const {{\n{}  }}\n", name,
+                          incoming_type, body);
 }
 
 void HooksWriter::add_scalar_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type) {
@@ -220,7 +222,8 @@ void HooksWriter::add_scalar_store(const std::string& name, const FusedMap& stag
     if (leaf == FusedMap::kIncoming) continue;
     const std::string source = pointer(leaf, false);
     const std::string offset = scalar_offset(leaf_axes(leaf, out_value.shape), "i", "    ", fmt::format("q{}", slot), body);
-    body += fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, source, offset);
+    body +=
+        fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, source, offset);
   }
   const std::string target = pointer(result, true);
   write_expression(body, stage, "    ", false, "value", spelled);
@@ -263,7 +266,8 @@ void HooksWriter::add_vector_apply(const std::string& name, const FusedMap& map,
   note_vector_access(result);
   body += fmt::format("    {} r[V];\n#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n", compute_type_text(out_value.dtype));
   write_expression(body, map, "      ", true, "", spelled);
-  body += fmt::format("      r[k] = {}({});\n    }}\n    tw::store_vector<V>({} + i, r);\n", compute_type_text(out_value.dtype), spelled, target);
+  body += fmt::format("      r[k] = {}({});\n    }}\n    tw::store_vector<V>({} + i, r);\n", compute_type_text(out_value.dtype), spelled,
+                      target);
   members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i) const {{\n{}  }}\n", name, body);
 }
 

@@ -56,7 +56,8 @@ class HooksWriter {
   void note_space(const SizeExpr& elements);
   void note_vector_access(ValueId value);
   void write_leaf_loads(std::string& out, const FusedMap& map, llvm::ArrayRef<SizeExpr> space);
-  std::string scalar_offset(const std::vector<Axis>& axes, const std::string& index, const std::string& indent, const std::string& tag, std::string& out);
+  std::string scalar_offset(const std::vector<Axis>& axes, const std::string& index, const std::string& indent, const std::string& tag,
+                            std::string& out);
   void write_expression(std::string& out, const FusedMap& map, const std::string& indent, bool vector, const std::string& incoming,
                         std::string& result);
 
@@ -74,6 +75,7 @@ std::string storage_type_text(DType dtype);
 std::string compute_type_text(DType dtype);
 
 // One statement per node, `tN` temporaries numbered from 0; operand slot i is spelled operands[i]. Gives the final value's spelling.
-std::string write_expression_statements(std::string& out, const Expr& expr, llvm::ArrayRef<std::string> operands, const std::string& indent);
+std::string write_expression_statements(std::string& out, const Expr& expr, llvm::ArrayRef<std::string> operands,
+                                        const std::string& indent);
 
 }  // namespace tilewright

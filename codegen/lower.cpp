@@ -35,13 +35,20 @@ BufferMap assign_buffers(const Graph& graph, const Plan& plan, LaunchRecipe& rec
 
 llvm::Expected<KernelSpec> lower_group(Lowering& lowering) {
   switch (lowering.group.kind) {
-    case TemplateKind::kElementwise: return lower_elementwise(lowering);
-    case TemplateKind::kRow: return lower_row(lowering);
-    case TemplateKind::kReduce: return lower_reduce(lowering);
-    case TemplateKind::kColumn: return lower_column(lowering);
-    case TemplateKind::kStencil: return lower_stencil(lowering);
-    case TemplateKind::kConv: return lower_conv(lowering);
-    case TemplateKind::kConvDirect: return lower_conv_direct(lowering);
+    case TemplateKind::kElementwise:
+      return lower_elementwise(lowering);
+    case TemplateKind::kRow:
+      return lower_row(lowering);
+    case TemplateKind::kReduce:
+      return lower_reduce(lowering);
+    case TemplateKind::kColumn:
+      return lower_column(lowering);
+    case TemplateKind::kStencil:
+      return lower_stencil(lowering);
+    case TemplateKind::kConv:
+      return lower_conv(lowering);
+    case TemplateKind::kConvDirect:
+      return lower_conv_direct(lowering);
   }
   return make_error(Status::kInternal, "group of unknown template");
 }
@@ -151,7 +158,8 @@ llvm::Error check_parameter(bool ok, const Lowering& lowering, llvm::StringRef p
 }
 
 llvm::Error check_block_threads(const Lowering& lowering, std::int64_t threads) {
-  return check_parameter(threads >= 32 && threads <= 1024 && threads % 32 == 0, lowering, "block_threads", threads, "a multiple of 32 from 32 to 1024");
+  return check_parameter(threads >= 32 && threads <= 1024 && threads % 32 == 0, lowering, "block_threads", threads,
+                         "a multiple of 32 from 32 to 1024");
 }
 
 llvm::Error check_vector_elems(const Lowering& lowering, std::int64_t vector, const HooksWriter& hooks) {
@@ -207,8 +215,9 @@ std::string plan_text(const Graph& graph, const Plan& plan, const LoweredProgram
     const auto& launch = kernel.spec.launch;
     out += fmt::format("  kernel {}: {}\n    template {}: {}\n    ops: {}\n", index, launch.entry, template_name(group.kind), group.reason,
                        fmt::join(ops, " -> "));
-    out += fmt::format("    grid [{}, {}, {}], block {}, dynamic shared {} B\n", launch.grid[0].evaluate(dims), launch.grid[1].evaluate(dims),
-                       launch.grid[2].evaluate(dims), launch.block[0] * launch.block[1] * launch.block[2], launch.dynamic_shared_bytes);
+    out +=
+        fmt::format("    grid [{}, {}, {}], block {}, dynamic shared {} B\n", launch.grid[0].evaluate(dims), launch.grid[1].evaluate(dims),
+                    launch.grid[2].evaluate(dims), launch.block[0] * launch.block[1] * launch.block[2], launch.dynamic_shared_bytes);
     std::vector<std::string> parameters;
     for (const auto& [name, value] : kernel.parameters) parameters.push_back(fmt::format("{}={}", name, value));
     out += fmt::format("    config: {}\n    bytes {}, flops {}\n", fmt::join(parameters, " "), cost.bytes, cost.flops);

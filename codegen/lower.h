@@ -25,18 +25,19 @@ using ConfigOverrides = std::map<std::string, std::int64_t>;
 
 struct LoweredKernel {
   KernelSpec spec;
-  std::string source;                       // emit(spec)
+  std::string source;                                            // emit(spec)
   std::vector<std::pair<std::string, std::int64_t>> parameters;  // tile parameters chosen (after overrides), by name
 };
 
 struct LoweredProgram {
-  LaunchRecipe recipe;                      // recipe.kernels[i] == kernels[i].spec.launch
-  std::vector<LoweredKernel> kernels;       // kernels[i] computes plan.groups[i]
+  LaunchRecipe recipe;                 // recipe.kernels[i] == kernels[i].spec.launch
+  std::vector<LoweredKernel> kernels;  // kernels[i] computes plan.groups[i]
 };
 
 // Error: kInvalidArgument for an override that no kernel has (nearest known name) or whose value a template refuses; kUnsupported when a
 // group does not fit its template.
-llvm::Expected<LoweredProgram> lower(const Graph& graph, const Plan& plan, const DeviceModel& device = {}, const ConfigOverrides& overrides = {});
+llvm::Expected<LoweredProgram> lower(const Graph& graph, const Plan& plan, const DeviceModel& device = {},
+                                     const ConfigOverrides& overrides = {});
 
 // Bytes and flops of one group's kernel: what it reads and writes of device memory, once each.
 Cost group_cost(const Graph& graph, const Group& group, llvm::ArrayRef<std::int64_t> dims);

@@ -47,15 +47,18 @@ llvm::Expected<KernelSpec> lower_column(Lowering& lowering) {
   spec.header = "tilewright/column.cuh";
   spec.function = "tw::column_softmax";
   spec.config_type = "tw::ColumnConfig";
-  spec.config = {{"block_threads", std::to_string(threads)}, {"axis_threads", std::to_string(axis_threads)},
-                 {"vector_elems", std::to_string(vector)},   {"held", std::to_string(held)},
-                 {"unroll", "4"},                            {"axis", baked(axis)},
+  spec.config = {{"block_threads", std::to_string(threads)},
+                 {"axis_threads", std::to_string(axis_threads)},
+                 {"vector_elems", std::to_string(vector)},
+                 {"held", std::to_string(held)},
+                 {"unroll", "4"},
+                 {"axis", baked(axis)},
                  {"inner", baked(inner)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), "float");
   spec.launch.grid[0] = ceil_div(outer * inner, SizeExpr(threads / axis_threads * vector));
   spec.launch.block[0] = static_cast<std::uint32_t>(threads);
-  spec.launch.params = {
-      {"tw::ColumnArgs", {arg_i64("outer", outer), arg_i64("axis", axis), arg_i64("inner", inner), arg_misalignment()}}, hooks.param()};
+  spec.launch.params = {{"tw::ColumnArgs", {arg_i64("outer", outer), arg_i64("axis", axis), arg_i64("inner", inner), arg_misalignment()}},
+                        hooks.param()};
   return spec;
 }
 

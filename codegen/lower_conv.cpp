@@ -40,7 +40,8 @@ void add_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& 
   hooks.add_scalar_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, operand);
   add_weight_hooks(hooks, lowering, operand);
   const bool tail = group.fused_reduction || group.fused_softmax;
-  add_stage(hooks, "kMapConvIdentity", "map_conv", tail ? with_rounding(group.after_anchor, dtype) : FusedMap(), lowering.value(op.output).shape);
+  add_stage(hooks, "kMapConvIdentity", "map_conv", tail ? with_rounding(group.after_anchor, dtype) : FusedMap(),
+            lowering.value(op.output).shape);
   if (group.fused_reduction) {
     const FusedMap& stage = group.fused_softmax ? group.after_reduction : FusedMap();
     add_stage(hooks, "kMapReducedIdentity", "map_reduced", stage, lowering.value(lowering.graph.op(*group.fused_reduction).output).shape);
@@ -80,7 +81,9 @@ llvm::Error check_tile(const Lowering& lowering, const ConvProblem& problem, con
   if (auto error = check_parameter(pixels, lowering, "tile_x", tile.tile_x, "tile_y * tile_x at most warps * m_tiles * 16")) return error;
   const bool chunk = tile.chunk_channels >= 1 && tile.chunk_channels <= problem.channels &&
                      (!problem.narrow || tile.chunk_channels == problem.channels || tile.chunk_channels % 2 == 0);
-  if (auto error = check_parameter(chunk, lowering, "chunk_channels", tile.chunk_channels, "1 to the channels of a group (even for 16-bit operands)")) return error;
+  if (auto error = check_parameter(chunk, lowering, "chunk_channels", tile.chunk_channels,
+                                   "1 to the channels of a group (even for 16-bit operands)"))
+    return error;
   const std::int64_t bytes = conv_shared_bytes(problem, tile);
   return check_parameter(bytes <= lowering.device.shared_bytes_per_block, lowering, "chunk_channels", tile.chunk_channels,
                          fmt::format("at most {} bytes of shared memory (this needs {})", lowering.device.shared_bytes_per_block, bytes));
@@ -130,13 +133,14 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   const ConvProblem problem = conv_problem(lowering.graph, lowering.group);
   ConvTile tile;
   if (!choose_conv_tile(problem, lowering.device.shared_bytes_per_block, kMaxPad, tile)) {
-    return make_error(Status::kUnsupported, "convolution with {} channels and kernel {} does not fit {} bytes of shared memory", problem.channels,
-                      braces(problem.kernel), lowering.device.shared_bytes_per_block);
+    return make_error(Status::kUnsupported, "convolution with {} channels and kernel {} does not fit {} bytes of shared memory",
+                      problem.channels, braces(problem.kernel), lowering.device.shared_bytes_per_block);
   }
   read_tile_parameters(lowering, problem, tile);
   if (llvm::Error error = check_tile(lowering, problem, tile)) return error;
   const std::int64_t min_blocks = lowering.parameter("min_blocks_per_sm", 0);  // 0: the compiler takes the registers it likes
-  if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32")) return error;
+  if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32"))
+    return error;
   HooksWriter hooks(lowering.graph, lowering.buffers);
   add_hooks(hooks, lowering, problem);
 
@@ -172,7 +176,8 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
                  {"flush_steps", std::to_string(tile.flush_steps)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), "float");
   spec.min_blocks_per_sm = static_cast<unsigned>(min_blocks);
-  spec.assertions = {fmt::format("static_assert(tw::conv_shared_bytes<kConfig>() == {}, \"host and device lay out shared memory differently\");", shared_bytes)};
+  spec.assertions = {fmt::format(
+      "static_assert(tw::conv_shared_bytes<kConfig>() == {}, \"host and device lay out shared memory differently\");", shared_bytes)};
   const ConvRoles roles = conv_roles(problem.reduce_dim);
   const SizeExpr planes = problem.reduce_dim >= 0 ? SizeExpr(1) : ceil_div(shape.out_size[roles.z], SizeExpr(tile.planes_per_block));
   const std::int64_t channel_tiles = problem.groups * ((problem.out_channels + tile.n_tiles * 8 - 1) / (tile.n_tiles * 8));

@@ -74,13 +74,16 @@ llvm::Expected<KernelSpec> lower_conv_direct(Lowering& lowering) {
   const SizeExpr pixels = shape.batch * product(shape.out_size);
   const std::int64_t outs = std::max<std::int64_t>(1, lowering.expected(out_per_group));
   const std::int64_t threads = lowering.parameter("block_threads", 128);
-  const std::int64_t outputs = lowering.parameter("channels_per_thread",
-                                                  static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(outs, 8)))));
+  const std::int64_t outputs = lowering.parameter(
+      "channels_per_thread", static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(outs, 8)))));
   const std::int64_t work = lowering.expected(pixels) * outs * shape.groups / (threads * outputs);
   const std::int64_t pixels_per_thread = lowering.parameter("pixels_per_thread", work >= 4 * 264 ? 4 : work >= 2 * 264 ? 2 : 1);
   if (llvm::Error error = check_block_threads(lowering, threads)) return error;
-  if (llvm::Error error = check_parameter(llvm::is_contained({1, 2, 4, 8}, outputs), lowering, "channels_per_thread", outputs, "1, 2, 4 or 8")) return error;
-  if (llvm::Error error = check_parameter(llvm::is_contained({1, 2, 4}, pixels_per_thread), lowering, "pixels_per_thread", pixels_per_thread, "1, 2 or 4")) {
+  if (llvm::Error error =
+          check_parameter(llvm::is_contained({1, 2, 4, 8}, outputs), lowering, "channels_per_thread", outputs, "1, 2, 4 or 8"))
+    return error;
+  if (llvm::Error error = check_parameter(llvm::is_contained({1, 2, 4}, pixels_per_thread), lowering, "pixels_per_thread",
+                                          pixels_per_thread, "1, 2 or 4")) {
     return error;
   }
   // Weights of a few input channels at a time are staged in shared memory: at most 16 KiB, so that several blocks still fit.
@@ -106,11 +109,12 @@ llvm::Expected<KernelSpec> lower_conv_direct(Lowering& lowering) {
                  {"dilation", braces(shape.dilation)},
                  {"pad_before", braces(shape.pad_before)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), "float");
-  spec.launch.grid[0] = SizeExpr(shape.groups) * ceil_div(out_per_group, SizeExpr(outputs)) * ceil_div(pixels, SizeExpr(threads * pixels_per_thread));
+  spec.launch.grid[0] =
+      SizeExpr(shape.groups) * ceil_div(out_per_group, SizeExpr(outputs)) * ceil_div(pixels, SizeExpr(threads * pixels_per_thread));
   spec.launch.block[0] = static_cast<std::uint32_t>(threads);
   KernelParam args{"tw::ConvDirectArgs",
-                   {arg_i64("batch", shape.batch), arg_i64("groups", SizeExpr(shape.groups)), arg_i64("channels_per_group", channels_per_group),
-                    arg_i64("out_channels_per_group", out_per_group)}};
+                   {arg_i64("batch", shape.batch), arg_i64("groups", SizeExpr(shape.groups)),
+                    arg_i64("channels_per_group", channels_per_group), arg_i64("out_channels_per_group", out_per_group)}};
   append_sizes(args, "in_size", shape.in_size);
   append_sizes(args, "out_size", shape.out_size);
   append_sizes(args, "kernel", shape.kernel);
@@ -141,13 +145,16 @@ llvm::Expected<KernelSpec> lower_stencil(Lowering& lowering) {
     rows = lowering.value(op.inputs[0]).dtype == DType::kF32 ? 8 : 4;
     while (rows > 1 && 32 * vector * rows > expected_row) rows /= 2;
   } else if (vector > 1 && !shape.kernel[1].is_constant(1)) {
-    rows = std::min<std::int64_t>(4, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, lowering.expected(shape.out_size[1]))))));
+    rows = std::min<std::int64_t>(4, static_cast<std::int64_t>(std::bit_ceil(
+                                         static_cast<std::uint64_t>(std::max<std::int64_t>(1, lowering.expected(shape.out_size[1]))))));
   }
   const std::int64_t threads = lowering.parameter("block_threads", line ? 128 : 256);
   const std::int64_t per_thread = lowering.parameter("vectors_per_thread", rows);
   if (llvm::Error error = check_block_threads(lowering, threads)) return error;
   if (llvm::Error error = check_vector_elems(lowering, vector, hooks)) return error;
-  if (llvm::Error error = check_parameter(llvm::is_contained({1, 2, 4, 8}, per_thread), lowering, "vectors_per_thread", per_thread, "1, 2, 4 or 8")) return error;
+  if (llvm::Error error =
+          check_parameter(llvm::is_contained({1, 2, 4, 8}, per_thread), lowering, "vectors_per_thread", per_thread, "1, 2, 4 or 8"))
+    return error;
 
   KernelSpec spec;
   spec.header = "tilewright/stencil.cuh";
@@ -172,7 +179,8 @@ llvm::Expected<KernelSpec> lower_stencil(Lowering& lowering) {
       line ? ceil_div(planes * shape.out_size[1] * ceil_div(out_row, SizeExpr(32 * vector * per_thread)), SizeExpr(threads / 32))
            : ceil_div(planes * ceil_div(shape.out_size[1], SizeExpr(per_thread)) * ceil_div(out_row, SizeExpr(vector)), SizeExpr(threads));
   spec.launch.block[0] = static_cast<std::uint32_t>(threads);
-  KernelParam args{"tw::StencilArgs", {arg_i64("batch", shape.batch), arg_i64("channels", shape.channels), arg_i64("multiplier", SizeExpr(multiplier))}};
+  KernelParam args{"tw::StencilArgs",
+                   {arg_i64("batch", shape.batch), arg_i64("channels", shape.channels), arg_i64("multiplier", SizeExpr(multiplier))}};
   append_sizes(args, "in_size", shape.in_size);
   append_sizes(args, "out_size", shape.out_size);
   args.fields.push_back(arg_misalignment());

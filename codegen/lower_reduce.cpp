@@ -34,7 +34,8 @@ llvm::Expected<ReduceProblem> reduce_problem(const Lowering& lowering) {
       } while (slot >= 0 && (slot % 2 == 1) != reduced);
     }
     if (slot < 0) {
-      return make_error(Status::kUnsupported, "reduce over axes of {}: kept and reduced axes alternate more than six times; reduce in two steps",
+      return make_error(Status::kUnsupported,
+                        "reduce over axes of {}: kept and reduced axes alternate more than six times; reduce in two steps",
                         shape_text(shape, lowering.graph.symbols()));
     }
     const auto at = static_cast<std::size_t>(slot);
@@ -56,13 +57,15 @@ ReduceTile default_columns(const Lowering& lowering, const ReduceProblem& proble
   ReduceTile tile{256, 1, widest, 4, 1};
   const SizeExpr& inner = problem.sizes[4];
   while (tile.vector_elems > 1 && (!inner.is_constant() || inner.constant() % tile.vector_elems != 0)) tile.vector_elems /= 2;
-  while (tile.vector_elems > 1 && outputs / tile.vector_elems * std::min<std::int64_t>(32, reduced) < kEnoughThreads) tile.vector_elems /= 2;
+  while (tile.vector_elems > 1 && outputs / tile.vector_elems * std::min<std::int64_t>(32, reduced) < kEnoughThreads)
+    tile.vector_elems /= 2;
   const std::int64_t vectors = std::max<std::int64_t>(1, outputs / tile.vector_elems);
   while (tile.team_threads < 32 && tile.team_threads * 2 <= reduced && vectors * tile.team_threads < kEnoughThreads) tile.team_threads *= 2;
   const std::int64_t tiles = std::max<std::int64_t>(1, vectors * tile.team_threads / tile.block_threads);
   const std::int64_t wanted = 2 * lowering.device.sm_count;
   if (tiles < wanted) {
-    tile.splits = std::min({(wanted + tiles - 1) / tiles, (reduced + tile.team_threads * 16 - 1) / (tile.team_threads * 16), std::int64_t{1024}});
+    tile.splits =
+        std::min({(wanted + tiles - 1) / tiles, (reduced + tile.team_threads * 16 - 1) / (tile.team_threads * 16), std::int64_t{1024}});
   }
   return tile;
 }
@@ -86,9 +89,11 @@ ReduceTile default_rows(const Lowering& lowering, const ReduceProblem& problem, 
 llvm::Error check_tile(const Lowering& lowering, const ReduceTile& tile, bool columns) {
   if (llvm::Error error = check_block_threads(lowering, tile.block_threads)) return error;
   const bool power = tile.team_threads >= 1 && std::has_single_bit(static_cast<std::uint64_t>(tile.team_threads));
-  const bool shape_fits = power ? columns || tile.team_threads <= 32 || tile.team_threads % 32 == 0 : !columns && tile.team_threads % 32 == 0;
-  if (llvm::Error error = check_parameter(tile.team_threads >= 1 && shape_fits && tile.block_threads % tile.team_threads == 0, lowering, "team_threads",
-                                          tile.team_threads, "a power of two, or by rows a multiple of 32, that divides block_threads")) {
+  const bool shape_fits =
+      power ? columns || tile.team_threads <= 32 || tile.team_threads % 32 == 0 : !columns && tile.team_threads % 32 == 0;
+  if (llvm::Error error =
+          check_parameter(tile.team_threads >= 1 && shape_fits && tile.block_threads % tile.team_threads == 0, lowering, "team_threads",
+                          tile.team_threads, "a power of two, or by rows a multiple of 32, that divides block_threads")) {
     return error;
   }
   if (llvm::Error error = check_parameter(tile.unroll >= 1 && tile.unroll <= 16, lowering, "unroll", tile.unroll, "1 to 16")) return error;
@@ -121,8 +126,11 @@ llvm::Expected<KernelSpec> lower_reduce(Lowering& lowering) {
   tile.vector_elems = lowering.parameter("vector_elems", tile.vector_elems);
   tile.unroll = lowering.parameter("unroll", tile.unroll);
   tile.splits = lowering.parameter("splits", std::max<std::int64_t>(1, tile.splits));
-  const bool vector_fits = tile.vector_elems >= 1 && tile.vector_elems <= widest && std::has_single_bit(static_cast<std::uint64_t>(tile.vector_elems));
-  if (llvm::Error error = check_parameter(vector_fits, lowering, "vector_elems", tile.vector_elems, fmt::format("a power of two up to {}", widest))) return error;
+  const bool vector_fits =
+      tile.vector_elems >= 1 && tile.vector_elems <= widest && std::has_single_bit(static_cast<std::uint64_t>(tile.vector_elems));
+  if (llvm::Error error =
+          check_parameter(vector_fits, lowering, "vector_elems", tile.vector_elems, fmt::format("a power of two up to {}", widest)))
+    return error;
   if (llvm::Error error = check_tile(lowering, tile, problem->innermost_kept)) return error;
 
   const std::string value_type = reduction_value_type(lowering.value(op.output).dtype);
@@ -131,16 +139,20 @@ llvm::Expected<KernelSpec> lower_reduce(Lowering& lowering) {
   KernelArg workspace = arg_i64("workspace", SizeExpr(0));
   if (tile.splits > 1) {
     const std::int64_t partial_bytes = value_type == "tw::i64" ? 16 : 8;
-    workspace = arg_buffer("workspace", lowering.add_workspace("partial results", tiles * SizeExpr(partial_bytes * tile.splits * outputs_per_block), true));
+    workspace = arg_buffer(
+        "workspace", lowering.add_workspace("partial results", tiles * SizeExpr(partial_bytes * tile.splits * outputs_per_block), true));
   }
 
   KernelSpec spec;
   spec.header = "tilewright/reduce.cuh";
   spec.function = "tw::reduce";
   spec.config_type = "tw::ReduceConfig";
-  spec.config = {{"monoid", "tw::Monoid::" + monoid_name(reduce.kind)},    {"block_threads", std::to_string(tile.block_threads)},
-                 {"team_threads", std::to_string(tile.team_threads)},      {"vector_elems", std::to_string(tile.vector_elems)},
-                 {"unroll", std::to_string(tile.unroll)},                  {"splits", std::to_string(tile.splits)},
+  spec.config = {{"monoid", "tw::Monoid::" + monoid_name(reduce.kind)},
+                 {"block_threads", std::to_string(tile.block_threads)},
+                 {"team_threads", std::to_string(tile.team_threads)},
+                 {"vector_elems", std::to_string(tile.vector_elems)},
+                 {"unroll", std::to_string(tile.unroll)},
+                 {"splits", std::to_string(tile.splits)},
                  {"sizes", six(problem->sizes)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), value_type);
   spec.launch.grid[0] = tiles * SizeExpr(tile.splits);

@@ -77,8 +77,8 @@ llvm::Error check_tile(const Lowering& lowering, const RowTile& tile) {
   if (llvm::Error error = check_block_threads(lowering, tile.block_threads)) return error;
   const bool lanes = tile.row_threads >= 1 && tile.row_threads <= 32 && std::has_single_bit(static_cast<std::uint64_t>(tile.row_threads));
   const bool warps = tile.row_threads > 32 && tile.row_threads % 32 == 0;
-  if (llvm::Error error = check_parameter((lanes || warps) && tile.block_threads % tile.row_threads == 0, lowering, "row_threads", tile.row_threads,
-                                          "a power of two up to 32 or a multiple of 32 that divides block_threads")) {
+  if (llvm::Error error = check_parameter((lanes || warps) && tile.block_threads % tile.row_threads == 0, lowering, "row_threads",
+                                          tile.row_threads, "a power of two up to 32 or a multiple of 32 that divides block_threads")) {
     return error;
   }
   const bool held = tile.vectors_per_thread >= 1 && tile.vectors_per_thread * tile.vector_elems <= kHeldValues;
@@ -89,10 +89,14 @@ llvm::Error check_tile(const Lowering& lowering, const RowTile& tile) {
 
 std::string monoid_name(ReduceKind kind) {
   switch (kind) {
-    case ReduceKind::kSum: return "kSum";
-    case ReduceKind::kMean: return "kMean";
-    case ReduceKind::kMin: return "kMin";
-    case ReduceKind::kMax: return "kMax";
+    case ReduceKind::kSum:
+      return "kSum";
+    case ReduceKind::kMean:
+      return "kMean";
+    case ReduceKind::kMin:
+      return "kMin";
+    case ReduceKind::kMax:
+      return "kMax";
   }
   return "";
 }
@@ -120,8 +124,11 @@ llvm::Expected<KernelSpec> lower_row(Lowering& lowering) {
   tile.row_threads = lowering.parameter("row_threads", tile.row_threads > 32 ? tile.block_threads : tile.row_threads);
   tile.vector_elems = lowering.parameter("vector_elems", tile.vector_elems);
   tile.vectors_per_thread = lowering.parameter("vectors_per_thread", tile.vectors_per_thread);
-  const bool vector_fits = tile.vector_elems >= 1 && tile.vector_elems <= widest && std::has_single_bit(static_cast<std::uint64_t>(tile.vector_elems));
-  if (llvm::Error error = check_parameter(vector_fits, lowering, "vector_elems", tile.vector_elems, fmt::format("a power of two up to {}", widest))) return error;
+  const bool vector_fits =
+      tile.vector_elems >= 1 && tile.vector_elems <= widest && std::has_single_bit(static_cast<std::uint64_t>(tile.vector_elems));
+  if (llvm::Error error =
+          check_parameter(vector_fits, lowering, "vector_elems", tile.vector_elems, fmt::format("a power of two up to {}", widest)))
+    return error;
   if (llvm::Error error = check_tile(lowering, tile)) return error;
 
   KernelSpec spec;
@@ -143,14 +150,16 @@ llvm::Expected<KernelSpec> lower_row(Lowering& lowering) {
   if (problem.whole_grid) {
     // A loss over no rows is still written: 0 for a sum, NaN for a mean.
     blocks = max(blocks, SizeExpr(1));
-    workspace = arg_buffer("workspace", lowering.add_workspace("row losses", SizeExpr(16) * (blocks + ceil_div(blocks, SizeExpr(256))), true));
+    workspace =
+        arg_buffer("workspace", lowering.add_workspace("row losses", SizeExpr(16) * (blocks + ceil_div(blocks, SizeExpr(256))), true));
   }
   spec.launch.grid[0] = blocks;
   spec.launch.block[0] = static_cast<std::uint32_t>(tile.block_threads);
-  spec.launch.params = {{"tw::RowArgs",
-                         {workspace, arg_i64("rows", problem.rows), arg_i64("cols", problem.cols), arg_i64("ignore_index", SizeExpr(problem.ignore_index)),
-                          arg_f32("label_smoothing", static_cast<float>(problem.label_smoothing)), arg_misalignment()}},
-                        hooks.param()};
+  spec.launch.params = {
+      {"tw::RowArgs",
+       {workspace, arg_i64("rows", problem.rows), arg_i64("cols", problem.cols), arg_i64("ignore_index", SizeExpr(problem.ignore_index)),
+        arg_f32("label_smoothing", static_cast<float>(problem.label_smoothing)), arg_misalignment()}},
+      hooks.param()};
   return spec;
 }
 

@@ -16,7 +16,7 @@ struct Lowering {
   const DeviceModel& device;
   const BufferMap& buffers;
   const ConfigOverrides& overrides;
-  std::vector<WorkspaceSpec>& workspace;      // of the program; a template appends its own buffers
+  std::vector<WorkspaceSpec>& workspace;  // of the program; a template appends its own buffers
   std::set<std::string>& used_overrides;
   std::vector<std::pair<std::string, std::int64_t>> parameters = {};
 
@@ -45,7 +45,7 @@ KernelArg arg_misalignment();
 // Fails with kInvalidArgument unless `ok`: a parameter combination the template refuses.
 llvm::Error check_parameter(bool ok, const Lowering& lowering, llvm::StringRef parameter, std::int64_t value, llvm::StringRef wanted);
 
-llvm::Error check_block_threads(const Lowering& lowering, std::int64_t threads);                             // a multiple of 32, 32 to 1024
+llvm::Error check_block_threads(const Lowering& lowering, std::int64_t threads);                          // a multiple of 32, 32 to 1024
 llvm::Error check_vector_elems(const Lowering& lowering, std::int64_t vector, const HooksWriter& hooks);  // a power of two the dtypes allow
 
 // "kSum", ... as tw::Monoid spells it; the type a reduction to `result` is carried in.

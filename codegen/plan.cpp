@@ -50,8 +50,7 @@ unsigned leaf_slot(llvm::SmallVectorImpl<ValueId>& leaves, ValueId value) {
 
 class Planner {
  public:
-  Planner(const Graph& graph, const PlanOptions& options)
-      : graph_(graph), fuse_(options.fuse), taken_(graph.ops().size()) {}
+  Planner(const Graph& graph, const PlanOptions& options) : graph_(graph), fuse_(options.fuse), taken_(graph.ops().size()) {}
 
   llvm::Expected<Plan> run();
 
@@ -98,7 +97,8 @@ TemplateKind choose_conv(const Graph& graph, const Group& group, std::string& re
   const Value& w = graph.value(op.inputs[1]);
   const std::int64_t channels_per_group = constant_or_zero(w.shape[1]);
   const bool weights_baked = llvm::all_of(w.shape, [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
-  const bool kernel_baked = llvm::all_of(llvm::drop_begin(w.shape, 2), [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
+  const bool kernel_baked =
+      llvm::all_of(llvm::drop_begin(w.shape, 2), [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
   const bool depthwise = conv.groups > 1 && channels_per_group == 1;
   if (depthwise && kernel_baked && w.shape[0].is_constant()) {
     reason = "depthwise convolution: one weight row per channel, no contraction over channels";
@@ -120,8 +120,9 @@ TemplateKind choose_conv(const Graph& graph, const Group& group, std::string& re
     reason = "grouped convolution with fewer than 4 channels a group: matrix tiles would be mostly padding";
     return TemplateKind::kConvDirect;
   }
-  reason = x.dtype == DType::kF32 ? fmt::format("convolution as a matrix product, f32 operands under precision {}", precision_name(graph.precision()))
-                                  : "convolution as a matrix product, 16-bit operands, f32 accumulation";
+  reason = x.dtype == DType::kF32
+               ? fmt::format("convolution as a matrix product, f32 operands under precision {}", precision_name(graph.precision()))
+               : "convolution as a matrix product, 16-bit operands, f32 accumulation";
   return TemplateKind::kConv;
 }
 
@@ -144,8 +145,9 @@ TemplateKind Planner::choose_template(const Group& group, std::string& reason) c
     // Few long rows leave most multiprocessors idle with one block a row; the general template splits them.
     const SizeExpr rows = element_count(graph_.value(op.output).shape);
     const bool enough_rows = rows.upper_bound(graph_.symbols()) >= 512;
-    reason = trailing ? (enough_rows ? "reduction over the innermost axes: contiguous rows" : "reduction to few elements: split over blocks")
-                      : "reduction over axes that are not the innermost";
+    reason = trailing
+                 ? (enough_rows ? "reduction over the innermost axes: contiguous rows" : "reduction to few elements: split over blocks")
+                 : "reduction over axes that are not the innermost";
     return trailing && enough_rows ? TemplateKind::kRow : TemplateKind::kReduce;
   }
   reason = "elementwise";
@@ -349,7 +351,8 @@ void Planner::order_groups(Plan& plan) const {
   std::vector<const Group*> waiting;
   for (const Group& group : groups_) waiting.push_back(&group);
   while (!waiting.empty()) {
-    auto next = llvm::find_if(waiting, [&](const Group* group) { return llvm::all_of(group->reads, [&](ValueId id) { return ready.test(id); }); });
+    auto next =
+        llvm::find_if(waiting, [&](const Group* group) { return llvm::all_of(group->reads, [&](ValueId id) { return ready.test(id); }); });
     if (next == waiting.end()) break;  // impossible in an acyclic graph; the caller's check reports it
     ready.set((*next)->result);
     plan.groups.push_back(**next);
@@ -382,13 +385,20 @@ llvm::Expected<Plan> Planner::run() {
 
 llvm::StringRef template_name(TemplateKind kind) {
   switch (kind) {
-    case TemplateKind::kElementwise: return "elementwise";
-    case TemplateKind::kRow: return "row";
-    case TemplateKind::kReduce: return "reduce";
-    case TemplateKind::kColumn: return "column";
-    case TemplateKind::kStencil: return "stencil";
-    case TemplateKind::kConv: return "conv";
-    case TemplateKind::kConvDirect: return "conv_direct";
+    case TemplateKind::kElementwise:
+      return "elementwise";
+    case TemplateKind::kRow:
+      return "row";
+    case TemplateKind::kReduce:
+      return "reduce";
+    case TemplateKind::kColumn:
+      return "column";
+    case TemplateKind::kStencil:
+      return "stencil";
+    case TemplateKind::kConv:
+      return "conv";
+    case TemplateKind::kConvDirect:
+      return "conv_direct";
   }
   return "";
 }

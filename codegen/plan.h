@@ -28,15 +28,15 @@ struct FusedMap {
 // Each epilogue is in the space of the value it follows.
 struct Group {
   TemplateKind kind = TemplateKind::kElementwise;
-  std::vector<OpId> ops;                    // all members, ascending
-  std::optional<OpId> anchor;               // empty: elementwise
-  std::vector<FusedMap> prologues;          // per anchor operand; elementwise: exactly one, the whole kernel
+  std::vector<OpId> ops;            // all members, ascending
+  std::optional<OpId> anchor;       // empty: elementwise
+  std::vector<FusedMap> prologues;  // per anchor operand; elementwise: exactly one, the whole kernel
   FusedMap after_anchor, after_reduction, after_softmax;
-  std::optional<OpId> fused_reduction;      // conv only
-  std::optional<OpId> fused_softmax;        // conv only
+  std::optional<OpId> fused_reduction;  // conv only
+  std::optional<OpId> fused_softmax;    // conv only
   ValueId result = 0;
-  std::vector<ValueId> reads;               // values read from memory, without repeats
-  std::string reason;                       // why this template, one line
+  std::vector<ValueId> reads;  // values read from memory, without repeats
+  std::string reason;          // why this template, one line
 };
 
 struct PlanOptions {
@@ -44,7 +44,7 @@ struct PlanOptions {
 };
 
 struct Plan {
-  std::vector<Group> groups;                // in an order that respects dependencies
+  std::vector<Group> groups;  // in an order that respects dependencies
 };
 
 // Error: kUnsupported with the op named when no template takes it.

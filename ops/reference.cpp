@@ -10,43 +10,52 @@ namespace tilewright {
 namespace reference {
 namespace {
 
-bool is_row_major(const HostTensor& tensor) {
-  std::int64_t stride = 1;
-  for (std::size_t d = tensor.shape.size(); d-- > 0;) {
-    if (tensor.shape[d] != 1 && tensor.strides[d] != stride) return false;
-    stride *= tensor.shape[d];
-  }
-  return true;
-}
-
 template <typename T, typename Widen>
-void widen(const std::byte* bytes, std::int64_t begin, std::int64_t count, double* out, Widen widen_one) {
+void read_run(const std::byte* bytes, std::int64_t stride, std::int64_t count, double* out, Widen widen) {
   for (std::int64_t i = 0; i < count; ++i) {
     T element;
-    std::memcpy(&element, bytes + static_cast<std::size_t>(begin + i) * sizeof(T), sizeof(T));
-    out[i] = widen_one(element);
+    std::memcpy(&element, bytes + static_cast<std::size_t>(i * stride) * sizeof(T), sizeof(T));
+    out[i] = static_cast<double>(widen(element));
+  }
+}
+
+// `count` elements from `begin` of the storage on, `stride` apart.
+void read_stored(const HostTensor& tensor, std::int64_t begin, std::int64_t stride, std::int64_t count, double* out) {
+  const std::byte* bytes = tensor.bytes.data() + static_cast<std::size_t>(begin) * dtype_bytes(tensor.dtype);
+  constexpr auto kSame = [](auto value) { return value; };
+  switch (tensor.dtype) {
+    case DType::kF32:
+      // The usual case once more with a stride the compiler can see, to be vectorised.
+      return stride == 1 ? read_run<float>(bytes, 1, count, out, kSame) : read_run<float>(bytes, stride, count, out, kSame);
+    case DType::kF16:
+      return read_run<std::uint16_t>(bytes, stride, count, out, f16_to_f32);
+    case DType::kBf16:
+      return read_run<std::uint16_t>(bytes, stride, count, out, bf16_to_f32);
+    case DType::kI32:
+      return read_run<std::int32_t>(bytes, stride, count, out, kSame);
+    case DType::kI64:
+      return read_run<std::int64_t>(bytes, stride, count, out, kSame);
+    case DType::kBool:
+      return read_run<std::uint8_t>(bytes, stride, count, out, [](std::uint8_t value) { return value != 0 ? 1.0 : 0.0; });
   }
 }
 
 }  // namespace
 
 void Operand::read(std::int64_t begin, std::int64_t count, double* out) const {
+  if (count == 0) return;
   if (dense) {
     std::copy_n(dense->values.begin() + begin, count, out);
     return;
   }
-  if (!is_row_major(*stored)) {
-    for (std::int64_t i = 0; i < count; ++i) out[i] = stored->at(begin + i);
-    return;
-  }
-  const std::byte* bytes = stored->bytes.data();
-  switch (stored->dtype) {
-    case DType::kF32: return widen<float>(bytes, begin, count, out, [](float v) { return static_cast<double>(v); });
-    case DType::kF16: return widen<std::uint16_t>(bytes, begin, count, out, [](std::uint16_t v) { return static_cast<double>(f16_to_f32(v)); });
-    case DType::kBf16: return widen<std::uint16_t>(bytes, begin, count, out, [](std::uint16_t v) { return static_cast<double>(bf16_to_f32(v)); });
-    case DType::kI32: return widen<std::int32_t>(bytes, begin, count, out, [](std::int32_t v) { return static_cast<double>(v); });
-    case DType::kI64: return widen<std::int64_t>(bytes, begin, count, out, [](std::int64_t v) { return static_cast<double>(v); });
-    case DType::kBool: return widen<std::uint8_t>(bytes, begin, count, out, [](std::uint8_t v) { return v != 0 ? 1.0 : 0.0; });
+  if (stored->is_row_major()) return read_stored(*stored, begin, 1, count, out);
+  const std::int64_t row = stored->shape.back();
+  while (count > 0) {
+    const std::int64_t run = std::min(count, row - begin % row);
+    read_stored(*stored, stored->storage_offset(begin), stored->strides.back(), run, out);
+    begin += run;
+    count -= run;
+    out += run;
   }
 }
 
@@ -63,9 +72,12 @@ namespace {
 
 using reference::Operand;
 
-std::string shape_of(llvm::ArrayRef<std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+std::string shape_text(llvm::ArrayRef<std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
 
 llvm::Error check_inputs(const Graph& graph, llvm::ArrayRef<HostTensor> inputs, llvm::ArrayRef<std::int64_t> dims) {
+  if (dims.size() != graph.symbols().size()) {
+    return make_error(Status::kInvalidArgument, "reference: {} dimensions given, {} declared", dims.size(), graph.symbols().size());
+  }
   if (inputs.size() != graph.inputs().size()) {
     return make_error(Status::kInvalidArgument, "reference: {} inputs given, {} declared", inputs.size(), graph.inputs().size());
   }
@@ -73,10 +85,12 @@ llvm::Error check_inputs(const Graph& graph, llvm::ArrayRef<HostTensor> inputs, 
     const Value& value = graph.value(id);
     const auto wanted = concrete_shape(value.shape, dims);
     if (tensor.dtype != value.dtype) {
-      return make_error(Status::kInvalidArgument, "input {}: dtype {} given, {} declared", value.name, dtype_name(tensor.dtype), dtype_name(value.dtype));
+      return make_error(Status::kInvalidArgument, "input {}: dtype {} given, {} declared", value.name, dtype_name(tensor.dtype),
+                        dtype_name(value.dtype));
     }
     if (wanted != tensor.shape) {
-      return make_error(Status::kInvalidArgument, "input {}: shape {} given, {} declared", value.name, shape_of(tensor.shape), shape_of(wanted));
+      return make_error(Status::kInvalidArgument, "input {}: shape {} given, {} declared", value.name, shape_text(tensor.shape),
+                        shape_text(wanted));
     }
   }
   return llvm::Error::success();
@@ -90,42 +104,39 @@ class Evaluator {
   }
 
   llvm::Error run() {
-    for (const Op& op : graph_.ops()) {
+    for (auto [index, op] : llvm::enumerate(graph_.ops())) {
       auto result = evaluate(op);
       if (!result) return result.takeError();
       results_[op.output] = std::move(*result);
       operands_[op.output].dense = &results_[op.output];
+      // What nobody reads any more is freed: intermediates of full-size problems are gigabytes.
+      for (ValueId input : op.inputs) {
+        if (graph_.users(input).back() == index && !graph_.is_output(input)) results_[input] = {};
+      }
     }
     return llvm::Error::success();
   }
 
-  // An output that is an input, or an output read by nobody else, is given away or copied.
-  ReferenceTensor take(ValueId id) {
-    if (operands_[id].dense) return results_[id];
-    ReferenceTensor copy = reference::make_tensor(operands_[id].shape());
-    operands_[id].read(0, static_cast<std::int64_t>(copy.values.size()), copy.values.data());
-    return copy;
-  }
+  // Gives the result away; `id` is the output of an op, for an input is no output.
+  ReferenceTensor take(ValueId id) { return std::move(results_[id]); }
 
  private:
   llvm::Expected<ReferenceTensor> evaluate(const Op& op) {
     const auto shape = concrete_shape(graph_.value(op.output).shape, dims_);
-    const Operand& first = operands_[op.inputs[0]];
+    llvm::SmallVector<Operand, 4> in;
+    for (ValueId input : op.inputs) in.push_back(operands_[input]);
     if (const auto* conv = std::get_if<ConvAttributes>(&op.attributes)) {
-      return reference::conv(*conv, first, operands_[op.inputs[1]], op.inputs.size() > 2 ? &operands_[op.inputs[2]] : nullptr, shape, threads_);
+      return reference::conv(*conv, in[0], in[1], in.size() > 2 ? &in[2] : nullptr, shape, threads_);
     }
-    if (const auto* reduce = std::get_if<ReduceAttributes>(&op.attributes)) return reference::reduce(*reduce, first, shape, threads_);
-    if (const auto* softmax = std::get_if<SoftmaxAttributes>(&op.attributes)) return reference::softmax(softmax->axis, first, threads_);
+    if (const auto* reduce = std::get_if<ReduceAttributes>(&op.attributes)) return reference::reduce(*reduce, in[0], shape, threads_);
+    if (const auto* softmax = std::get_if<SoftmaxAttributes>(&op.attributes)) return reference::softmax(softmax->axis, in[0], threads_);
     if (const auto* loss = std::get_if<CrossEntropyAttributes>(&op.attributes)) {
-      const Operand& targets = operands_[op.inputs[1]];
-      if (targets.stored) return reference::cross_entropy(*loss, first, *targets.stored, shape, threads_);
-      HostTensor computed = HostTensor::make(DType::kI64, targets.shape());
-      for (std::int64_t i = 0; i < computed.element_count(); ++i) computed.set(i, targets.at(i));
-      return reference::cross_entropy(*loss, first, computed, shape, threads_);
+      if (in[1].stored) return reference::cross_entropy(*loss, in[0], *in[1].stored, shape, threads_);
+      HostTensor computed = HostTensor::make(DType::kI64, in[1].shape());
+      for (std::int64_t i = 0; i < computed.element_count(); ++i) computed.set(i, in[1].at(i));
+      return reference::cross_entropy(*loss, in[0], computed, shape, threads_);
     }
-    llvm::SmallVector<Operand, 4> operands;
-    for (ValueId input : op.inputs) operands.push_back(operands_[input]);
-    return reference::map(std::get<MapAttributes>(op.attributes), operands, shape, threads_);
+    return reference::map(std::get<MapAttributes>(op.attributes), in, shape, threads_);
   }
 
   const Graph& graph_;
@@ -140,8 +151,7 @@ class Evaluator {
 llvm::Expected<std::vector<ReferenceTensor>> evaluate_reference(const Graph& graph, llvm::ArrayRef<HostTensor> inputs,
                                                                 llvm::ArrayRef<std::int64_t> dims, const ReferenceOptions& options) {
   if (llvm::Error error = check_inputs(graph, inputs, dims)) return error;
-  const unsigned threads = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
-  Evaluator evaluator(graph, inputs, dims, threads);
+  Evaluator evaluator(graph, inputs, dims, options.threads);
   if (llvm::Error error = evaluator.run()) return error;
   std::vector<ReferenceTensor> outputs;
   for (ValueId id : graph.outputs()) outputs.push_back(evaluator.take(id));

@@ -4,41 +4,38 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <thread>
 
 #include "llvm/ADT/STLExtras.h"
+#include "ops/parallel.h"
 
 namespace tilewright {
 namespace {
 
-// Rounds a double once to a binary format with `mantissa` explicit bits and exponents from `min_exponent` (of the smallest normal) on.
-double round_to_format(double value, int mantissa, int min_exponent, double overflow) {
-  if (!std::isfinite(value) || value == 0.0) return value;
-  const int exponent = std::max(std::ilogb(value), min_exponent);
-  const double quantum = std::ldexp(1.0, exponent - mantissa);
-  const double rounded = std::nearbyint(value / quantum) * quantum;  // exact: the quotient has at most 53 bits, ties to even
-  return std::abs(rounded) >= overflow ? std::copysign(INFINITY, value) : rounded;
+// A double rounded once, to nearest even, to the bits of a 16-bit format.
+template <int kExponentBits, int kFractionBits>
+std::uint16_t narrow(double value) {
+  constexpr int kBias = (1 << (kExponentBits - 1)) - 1;
+  constexpr std::uint32_t kInfinity = ((1u << kExponentBits) - 1) << kFractionBits;
+  constexpr std::uint64_t kHidden = std::uint64_t{1} << 52;  // the leading one of a double
+  const auto bits = std::bit_cast<std::uint64_t>(value);
+  const auto sign = static_cast<std::uint32_t>(bits >> 63 << 15);
+  if (std::isnan(value)) return kInfinity | 1u << (kFractionBits - 1);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+  if (exponent > kBias) return static_cast<std::uint16_t>(sign | kInfinity);
+  const int below = std::max(0, 1 - kBias - exponent);  // binades under the smallest normal number
+  const int shift = 52 - kFractionBits + below;
+  if (shift > 53) return static_cast<std::uint16_t>(sign);  // less than half of the smallest subnormal
+  const std::uint64_t significand = (bits & (kHidden - 1)) | kHidden;
+  const std::uint64_t half = std::uint64_t{1} << (shift - 1), rest = significand & (2 * half - 1);
+  auto kept = static_cast<std::uint32_t>(significand >> shift);
+  kept += rest > half || (rest == half && kept % 2 == 1);
+  // The leading one of a normal number, and a carry out of the fraction, count the exponent field up by themselves, up to infinity.
+  const auto field = static_cast<std::uint32_t>(below > 0 ? 0 : exponent + kBias - 1);
+  return static_cast<std::uint16_t>(sign | ((field << kFractionBits) + kept));
 }
 
-double round_to_f16(double value) { return round_to_format(value, 10, -14, 65536.0); }
-double round_to_bf16(double value) { return round_to_format(value, 7, -126, std::ldexp(1.0, 128)); }
-
-std::uint16_t f16_bits(double value) {
-  if (std::isnan(value)) return 0x7e00;
-  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const double magnitude = std::abs(round_to_f16(value));
-  if (std::isinf(magnitude)) return sign | 0x7c00;
-  if (magnitude < std::ldexp(1.0, -14)) return static_cast<std::uint16_t>(sign | static_cast<int>(std::ldexp(magnitude, 24)));
-  const int exponent = std::ilogb(magnitude);
-  const int fraction = static_cast<int>(std::ldexp(magnitude, 10 - exponent)) - 1024;
-  return static_cast<std::uint16_t>(sign | (exponent + 15) << 10 | fraction);
-}
-
-// A value representable in bf16 is the upper half of its float.
-std::uint16_t bf16_bits(double value) {
-  if (std::isnan(value)) return 0x7fc0;
-  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(round_to_bf16(value))) >> 16);
-}
+std::uint16_t f16_bits(double value) { return narrow<5, 10>(value); }
+std::uint16_t bf16_bits(double value) { return narrow<8, 7>(value); }
 
 // Truncates towards zero, saturates, NaN gives 0: what a kernel's conversion does.
 template <typename T>
@@ -64,28 +61,40 @@ void write(std::byte* at, T value) {
 
 double load_element(DType dtype, const std::byte* at) {
   switch (dtype) {
-    case DType::kF32: return read<float>(at);
-    case DType::kF16: return f16_to_f32(read<std::uint16_t>(at));
-    case DType::kBf16: return bf16_to_f32(read<std::uint16_t>(at));
-    case DType::kI32: return read<std::int32_t>(at);
-    case DType::kI64: return static_cast<double>(read<std::int64_t>(at));
-    case DType::kBool: return read<std::uint8_t>(at) != 0 ? 1.0 : 0.0;
+    case DType::kF32:
+      return read<float>(at);
+    case DType::kF16:
+      return f16_to_f32(read<std::uint16_t>(at));
+    case DType::kBf16:
+      return bf16_to_f32(read<std::uint16_t>(at));
+    case DType::kI32:
+      return read<std::int32_t>(at);
+    case DType::kI64:
+      return static_cast<double>(read<std::int64_t>(at));
+    case DType::kBool:
+      return read<std::uint8_t>(at) != 0 ? 1.0 : 0.0;
   }
   return 0.0;
 }
 
 void store_element(DType dtype, std::byte* at, double value) {
   switch (dtype) {
-    case DType::kF32: return write(at, static_cast<float>(value));
-    case DType::kF16: return write(at, f16_bits(value));
-    case DType::kBf16: return write(at, bf16_bits(value));
-    case DType::kI32: return write(at, to_integer<std::int32_t>(value));
-    case DType::kI64: return write(at, to_integer<std::int64_t>(value));
-    case DType::kBool: return write(at, static_cast<std::uint8_t>(value != 0.0));
+    case DType::kF32:
+      return write(at, static_cast<float>(value));
+    case DType::kF16:
+      return write(at, f16_bits(value));
+    case DType::kBf16:
+      return write(at, bf16_bits(value));
+    case DType::kI32:
+      return write(at, to_integer<std::int32_t>(value));
+    case DType::kI64:
+      return write(at, to_integer<std::int64_t>(value));
+    case DType::kBool:
+      return write(at, static_cast<std::uint8_t>(value != 0.0));
   }
 }
 
-// Output i of the SplitMix64 sequence that starts at `seed`: counter based, so that any element can be made alone.
+// Output i of the SplitMix64 sequence that starts at `seed` (Steele, Lea and Flood, 2014).
 std::uint64_t splitmix64(std::uint64_t seed, std::uint64_t i) {
   std::uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -93,24 +102,31 @@ std::uint64_t splitmix64(std::uint64_t seed, std::uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Number of classes when a cross entropy reads `input` as its targets, else 0.
-std::int64_t target_classes(const Graph& graph, ValueId input, llvm::ArrayRef<std::int64_t> dims) {
+struct Targets {
+  std::int64_t classes;
+  std::int64_t ignore_index;
+};
+
+// What a cross entropy that reads `input` as its targets wants, if there is one.
+std::optional<Targets> targets_of(const Graph& graph, ValueId input, llvm::ArrayRef<std::int64_t> dims) {
   for (OpId user : graph.users(input)) {
     const Op& op = graph.op(user);
-    if (std::holds_alternative<CrossEntropyAttributes>(op.attributes) && op.inputs[1] == input) {
-      return graph.value(op.inputs[0]).shape[1].evaluate(dims);
-    }
+    const auto* loss = std::get_if<CrossEntropyAttributes>(&op.attributes);
+    if (loss && op.inputs[1] == input) return Targets{graph.value(op.inputs[0]).shape[1].evaluate(dims), loss->ignore_index};
   }
-  return 0;
+  return std::nullopt;
 }
 
-template <typename Body>
-void parallel_ranges(std::int64_t count, Body body) {
-  const auto threads = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  if (count < 1 << 16 || threads == 1) return body(std::int64_t{0}, count);
-  std::vector<std::thread> pool;
-  for (std::int64_t t = 0; t < threads; ++t) pool.emplace_back([=] { body(count * t / threads, count * (t + 1) / threads); });
-  for (std::thread& thread : pool) thread.join();
+// Element i of the storage becomes make(random bits of i).
+template <typename T, typename Make>
+void fill(HostTensor& tensor, std::uint64_t stream, const Make& make) {
+  constexpr std::int64_t kGrain = 1 << 18;
+  std::byte* const bytes = tensor.bytes.data();
+  parallel_pieces(tensor.storage_elements(), kGrain, 0, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      write<T>(bytes + static_cast<std::size_t>(i) * sizeof(T), make(splitmix64(stream, static_cast<std::uint64_t>(i))));
+    }
+  });
 }
 
 }  // namespace
@@ -142,6 +158,15 @@ std::int64_t HostTensor::element_count() const {
 
 std::int64_t HostTensor::storage_elements() const { return static_cast<std::int64_t>(bytes.size() / dtype_bytes(dtype)); }
 
+bool HostTensor::is_row_major() const {
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    if (shape[d] != 1 && strides[d] != stride) return false;
+    stride *= shape[d];
+  }
+  return true;
+}
+
 std::int64_t HostTensor::storage_offset(std::int64_t linear) const {
   std::int64_t offset = 0;
   for (std::size_t d = shape.size(); d-- > 0;) {
@@ -163,11 +188,10 @@ std::uint16_t f32_to_f16(float value) { return f16_bits(value); }
 std::uint16_t f32_to_bf16(float value) { return bf16_bits(value); }
 
 float f16_to_f32(std::uint16_t bits) {
-  const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-  const float sign = bits & 0x8000 ? -1.0f : 1.0f;
-  if (exponent == 31) return fraction != 0 ? NAN : sign * INFINITY;
-  if (exponent == 0) return sign * std::ldexp(static_cast<float>(fraction), -24);
-  return sign * std::ldexp(static_cast<float>(fraction + 1024), exponent - 25);
+  const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = bits >> 10 & 31u, fraction = bits & 1023u;
+  if (exponent == 0) return std::copysign(static_cast<float>(fraction) * 0x1p-24f, bits & 0x8000u ? -1.0f : 1.0f);
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | fraction << 13);
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);  // 112: the difference of the biases, 127 - 15
 }
 
 float bf16_to_f32(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
@@ -187,20 +211,44 @@ llvm::SmallVector<std::int64_t, 6> concrete_shape(llvm::ArrayRef<SizeExpr> shape
 HostTensor random_input(const Graph& graph, ValueId input, llvm::ArrayRef<std::int64_t> dims, std::uint64_t seed, double low, double high) {
   const Value& value = graph.value(input);
   HostTensor tensor = HostTensor::make(value.dtype, concrete_shape(value.shape, dims), value.strides);
-  const std::int64_t classes = target_classes(graph, input, dims);
   const std::uint64_t stream = splitmix64(seed, input);
-  const std::size_t size = dtype_bytes(value.dtype);
-  parallel_ranges(tensor.storage_elements(), [&, low, high, classes, stream, size](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::uint64_t bits = splitmix64(stream, static_cast<std::uint64_t>(i));
-      const double unit = static_cast<double>(bits >> 40) * 0x1p-24;
-      double element = low + (high - low) * unit;
-      if (classes > 0) element = static_cast<double>(bits % static_cast<std::uint64_t>(classes));
-      else if (value.dtype == DType::kI32 || value.dtype == DType::kI64) element = static_cast<double>(static_cast<std::int64_t>(bits % 200) - 100);
-      else if (value.dtype == DType::kBool) element = static_cast<double>(bits >> 63);
-      store_element(value.dtype, tensor.bytes.data() + static_cast<std::size_t>(i) * size, element);
-    }
-  });
+  const std::optional<Targets> targets = value.dtype == DType::kI64 ? targets_of(graph, input, dims) : std::nullopt;
+  // The product is exact when high - low has at most 29 significant bits, so that a fused multiply-add gives the same bits.
+  const auto uniform = [=](std::uint64_t bits) { return low + (high - low) * (static_cast<double>(bits >> 40) * 0x1p-24); };
+  const auto integer = [](std::uint64_t bits) { return static_cast<std::int64_t>(bits % 200) - 100; };
+  const auto half = [=](auto to_bits, auto to_float) {
+    fill<std::uint16_t>(tensor, stream, [=](std::uint64_t bits) {
+      const std::uint16_t rounded = to_bits(uniform(bits));
+      return to_float(rounded) < high ? rounded : to_bits(low);
+    });
+  };
+  switch (value.dtype) {
+    case DType::kF32:
+      fill<float>(tensor, stream, [=](std::uint64_t bits) {
+        const auto rounded = static_cast<float>(uniform(bits));
+        return rounded < high ? rounded : static_cast<float>(low);
+      });
+      break;
+    case DType::kF16:
+      half(f16_bits, f16_to_f32);
+      break;
+    case DType::kBf16:
+      half(bf16_bits, bf16_to_f32);
+      break;
+    case DType::kI32:
+      fill<std::int32_t>(tensor, stream, [=](std::uint64_t bits) { return static_cast<std::int32_t>(integer(bits)); });
+      break;
+    case DType::kI64:
+      fill<std::int64_t>(tensor, stream, [=](std::uint64_t bits) {
+        if (!targets) return integer(bits);
+        if (targets->classes == 0) return targets->ignore_index;
+        return static_cast<std::int64_t>(bits % static_cast<std::uint64_t>(targets->classes));
+      });
+      break;
+    case DType::kBool:
+      fill<std::uint8_t>(tensor, stream, [](std::uint64_t bits) { return static_cast<std::uint8_t>(bits >> 63); });
+      break;
+  }
   return tensor;
 }
 

@@ -17,22 +17,22 @@ namespace tilewright {
 
 // One translation unit with one kernel.
 struct KernelSource {
-  std::string entry;       // its extern "C" name
+  std::string entry;  // its extern "C" name
   std::string text;
   std::string provenance;  // JSON object of the caller's (description, config, signature), kept with the entry, not part of the key
 };
 
 struct Artifact {
-  std::string key;         // 64 hexadecimal digits
+  std::string key;  // 64 hexadecimal digits
   std::string entry;
   Target target;
-  std::string binary;      // cubin, or PTX when target.ptx
+  std::string binary;  // cubin, or PTX when target.ptx
   std::string source;
   std::string provenance;  // JSON object, as in the store
   std::string log;         // warnings of the compilation
   CubinFacts facts;        // all zero for PTX
   Origin origin = Origin::kCompiled;
-  double compile_ms = 0;   // of the compilation, also when it happened long ago
+  double compile_ms = 0;  // of the compilation, also when it happened long ago
 };
 
 struct BuilderOptions {
@@ -43,7 +43,7 @@ struct BuilderOptions {
 
 // What an artifact's key is made of, by name in the order hashed; `explain` compares them.
 struct KeyIngredient {
-  std::string name;   // "format", "build", "source", "options", "target", "nvrtc"
+  std::string name;  // "format", "build", "source", "options", "target", "nvrtc"
   std::string value;
 };
 
@@ -57,11 +57,15 @@ class Builder {
     bool may_compile = true;  // false (stream capture): a miss is the error kCompileInCapture
   };
   // Without NVRTC a kernel that any compiler made for this store is found all the same.
-  // Error kMissing: not stored and no NVRTC; kCompileFailed (with the path of the source, kept in the store's directory); kInvalidArgument (target unknown to NVRTC); kCompileInCapture.
-  llvm::Expected<std::shared_ptr<const Artifact>> get(const KernelSource& source, const Target& target) { return get(source, target, GetOptions()); }
+  // Error kMissing: not stored and no NVRTC; kCompileFailed (with the path of the source, kept in the store's directory); kInvalidArgument
+  // (target unknown to NVRTC); kCompileInCapture.
+  llvm::Expected<std::shared_ptr<const Artifact>> get(const KernelSource& source, const Target& target) {
+    return get(source, target, GetOptions());
+  }
   llvm::Expected<std::shared_ptr<const Artifact>> get(const KernelSource& source, const Target& target, const GetOptions& options);
   // All of them, on up to `threads` threads (0: one per core); the first error in order, if any.
-  llvm::Expected<std::vector<std::shared_ptr<const Artifact>>> get_all(llvm::ArrayRef<KernelSource> sources, const Target& target, unsigned threads = 0);
+  llvm::Expected<std::vector<std::shared_ptr<const Artifact>>> get_all(llvm::ArrayRef<KernelSource> sources, const Target& target,
+                                                                       unsigned threads = 0);
 
   // Key of a kernel and what it was made from. Error kMissing without NVRTC (its identity is in the key).
   llvm::Expected<std::string> key(const KernelSource& source, const Target& target);
@@ -77,7 +81,8 @@ class Builder {
   std::vector<KeyIngredient> ingredients(const KernelSource& source, const Target& target, llvm::StringRef compiler) const;
   llvm::Expected<ArtifactPtr> get_by_key(const KernelSource& source, const Target& target, const std::string& key, bool may_compile);
   llvm::Expected<ArtifactPtr> get_without_compiler(const KernelSource& source, const Target& target, llvm::Error missing);
-  llvm::Expected<ArtifactPtr> look_up_or_compile(const KernelSource& source, const Target& target, const std::string& key, bool may_compile);
+  llvm::Expected<ArtifactPtr> look_up_or_compile(const KernelSource& source, const Target& target, const std::string& key,
+                                                 bool may_compile);
   llvm::Expected<ArtifactPtr> compile(const KernelSource& source, const Target& target, const std::string& key);
 
   std::shared_ptr<Store> store_;

@@ -1,5 +1,5 @@
-// What a device is, and owners of driver objects: contexts, memory, streams, events, graphs. All movable, none copyable; a moved-from object
-// owns nothing. Destructors swallow the driver's errors (a context that died takes its objects with it).
+// What a device is, and owners of driver objects: contexts, memory, streams, events, graphs. All movable, none copyable; a moved-from
+// object owns nothing. Destructors swallow the driver's errors (a context that died takes its objects with it).
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace tilewright {
 
 struct DeviceFacts {
   int ordinal = 0;
-  std::string name;                        // "NVIDIA H200"
-  int major = 0, minor = 0;                // compute capability
+  std::string name;          // "NVIDIA H200"
+  int major = 0, minor = 0;  // compute capability
   int sm_count = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t l2_bytes = 0;
@@ -24,9 +24,9 @@ struct DeviceFacts {
   std::uint64_t shared_bytes_per_sm = 0;
   int registers_per_sm = 0;
   int threads_per_sm = 0;
-  double clock_hz = 0;                     // highest SM clock
-  double bus_bandwidth = 0;                // bytes/s, 2 x memory clock x bus width; 0 when the driver does not say
-  double datasheet_bandwidth = 0;          // bytes/s by name (datasheet_bandwidth()); bus_bandwidth for a name not in the table
+  double clock_hz = 0;             // highest SM clock
+  double bus_bandwidth = 0;        // bytes/s, 2 x memory clock x bus width; 0 when the driver does not say
+  double datasheet_bandwidth = 0;  // bytes/s by name (datasheet_bandwidth()); bus_bandwidth for a name not in the table
 };
 
 // Memory bandwidth in bytes/s as the vendor's datasheet of this device name says; nullopt for an unknown name.
@@ -95,11 +95,21 @@ class DriverHandle {
   Handle handle_{};
 };
 
-struct DeviceMemoryTraits { static void destroy(const Driver& driver, CUdeviceptr pointer) { driver.mem_free(pointer); } };
-struct StreamTraits { static void destroy(const Driver& driver, CUstream stream) { driver.stream_destroy(stream); } };
-struct EventTraits { static void destroy(const Driver& driver, CUevent event) { driver.event_destroy(event); } };
-struct GraphTraits { static void destroy(const Driver& driver, CUgraphExec exec) { driver.graph_exec_destroy(exec); } };
-struct PinnedTraits { static void destroy(const Driver& driver, void* pointer) { driver.mem_free_host(pointer); } };
+struct DeviceMemoryTraits {
+  static void destroy(const Driver& driver, CUdeviceptr pointer) { driver.mem_free(pointer); }
+};
+struct StreamTraits {
+  static void destroy(const Driver& driver, CUstream stream) { driver.stream_destroy(stream); }
+};
+struct EventTraits {
+  static void destroy(const Driver& driver, CUevent event) { driver.event_destroy(event); }
+};
+struct GraphTraits {
+  static void destroy(const Driver& driver, CUgraphExec exec) { driver.graph_exec_destroy(exec); }
+};
+struct PinnedTraits {
+  static void destroy(const Driver& driver, void* pointer) { driver.mem_free_host(pointer); }
+};
 
 // Device memory of the context current at its creation, aligned to 256 bytes at least. Zero bytes: pointer() is 0, and that is valid.
 class DeviceBuffer {
@@ -125,7 +135,9 @@ class PinnedBuffer {
  public:
   PinnedBuffer() = default;
   static llvm::Expected<PinnedBuffer> allocate(const Driver& driver, std::uint64_t bytes);
-  llvm::MutableArrayRef<std::uint8_t> data() const { return {static_cast<std::uint8_t*>(memory_.handle()), static_cast<std::size_t>(bytes_)}; }
+  llvm::MutableArrayRef<std::uint8_t> data() const {
+    return {static_cast<std::uint8_t*>(memory_.handle()), static_cast<std::size_t>(bytes_)};
+  }
 
  private:
   DriverHandle<void*, PinnedTraits> memory_;
@@ -159,7 +171,8 @@ class Event {
 // Work captured from a stream, ready to be replayed.
 class GraphExec {
  public:
-  // Captures what `work` submits to `stream` (thread-local capture mode) and instantiates it. An error of `work` ends the capture and is returned.
+  // Captures what `work` submits to `stream` (thread-local capture mode) and instantiates it. An error of `work` ends the capture and is
+  // returned.
   static llvm::Expected<GraphExec> capture(const Driver& driver, CUstream stream, llvm::function_ref<llvm::Error()> work);
   llvm::Error launch(CUstream stream) const;
 

@@ -15,8 +15,8 @@ namespace tilewright {
 // Functions by their plain meaning, with signatures written out so that any toolkit's cuda.h (12.0 or newer) serves, whatever versions its
 // macros pick. A test may fill a table of its own.
 struct Driver {
-  std::string path;     // file the loader chose
-  int version = 0;      // 12080 for CUDA 12.8: what the driver supports
+  std::string path;  // file the loader chose
+  int version = 0;   // 12080 for CUDA 12.8: what the driver supports
 
   CUresult (*init)(unsigned flags) = nullptr;
   CUresult (*driver_get_version)(int* version) = nullptr;
@@ -85,7 +85,8 @@ struct Driver {
 
 // The process's driver: loaded and initialised at the first call, the same table (or the same failure) at every later one. Thread-safe.
 // The file is $TILEWRIGHT_DRIVER where that is set and not empty, else libcuda.so.1 wherever the loader finds it.
-// Error kMissing: no such file (names it and where it was looked for), a function is missing, older than CUDA 12.0, or cuInit failed (no GPU).
+// Error kMissing: no such file (names it and where it was looked for), a function is missing, older than CUDA 12.0, or cuInit failed (no
+// GPU).
 llvm::Expected<const Driver&> driver();
 
 // Loads a driver from one file, without remembering it: what driver() does the first time. `file` empty: as driver() chooses.

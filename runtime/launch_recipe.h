@@ -59,7 +59,7 @@ struct KernelParam {
 };
 
 struct KernelLaunch {
-  std::string entry;                    // extern "C" name
+  std::string entry;                      // extern "C" name
   std::array<SizeExpr, 3> grid{1, 1, 1};  // blocks; a zero skips the kernel (empty tensors)
   std::array<std::uint32_t, 3> block{1, 1, 1};
   std::array<std::uint32_t, 3> cluster{1, 1, 1};

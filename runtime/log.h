@@ -18,9 +18,9 @@ llvm::StringRef log_level_name(LogLevel level);
 
 using LogCallback = std::function<void(LogLevel level, llvm::StringRef message)>;
 
-// Sends messages up to `max_level` to `callback`; an empty callback turns the log off. Thread-safe; calls of the callback are serialised, and
-// it must not log or set the log itself. Until this is called, the environment decides: TILEWRIGHT_LOG=1 (info), or error, warning, info,
-// debug, sends lines to stderr; unset, empty or 0 is silence.
+// Sends messages up to `max_level` to `callback`; an empty callback turns the log off. Thread-safe; calls of the callback are serialised,
+// and it must not log or set the log itself. Until this is called, the environment decides: TILEWRIGHT_LOG=1 (info), or error, warning,
+// info, debug, sends lines to stderr; unset, empty or 0 is silence.
 void set_log(LogLevel max_level, LogCallback callback);
 
 // True when a message of this level would reach somebody; costs one atomic load.

@@ -13,16 +13,17 @@ namespace tilewright {
 
 // What one kernel of a cubin uses. Read from the ELF file: needs neither a GPU nor a tool of the toolkit.
 struct CubinFacts {
-  std::uint32_t registers = 0;              // per thread
-  std::uint32_t static_shared_bytes = 0;    // per block, beside the launch's dynamic bytes; without the 1 KiB the system reserves
-  std::uint32_t local_bytes = 0;            // stack frame per thread: arrays in local memory and spills; 0 for a good kernel
-  std::uint32_t constant_bytes = 0;         // bank 0: the system's launch block and the parameters
+  std::uint32_t registers = 0;            // per thread
+  std::uint32_t static_shared_bytes = 0;  // per block, beside the launch's dynamic bytes; without the 1 KiB the system reserves
+  std::uint32_t local_bytes = 0;          // stack frame per thread: arrays in local memory and spills; 0 for a good kernel
+  std::uint32_t constant_bytes = 0;       // bank 0: the system's launch block and the parameters
   std::uint32_t parameter_bytes = 0;
   std::uint32_t code_bytes = 0;
-  std::uint32_t max_threads = 0;            // from __launch_bounds__; 0 = not stated
+  std::uint32_t max_threads = 0;  // from __launch_bounds__; 0 = not stated
 };
 
-// Facts of kernel `entry`. Error kCorrupt: not a cubin, or damaged (every offset is checked); kInvalidArgument: no such kernel (names those present).
+// Facts of kernel `entry`. Error kCorrupt: not a cubin, or damaged (every offset is checked); kInvalidArgument: no such kernel (names those
+// present).
 llvm::Expected<CubinFacts> read_cubin_facts(llvm::StringRef cubin, llvm::StringRef entry);
 
 // A loaded module; unloads itself in the context it was loaded in.

@@ -1,4 +1,5 @@
-// The CUDA run-time compiler, found without loading it and loaded only when something must be compiled (loading costs 6 ms, more from a cold disk).
+// The CUDA run-time compiler, found without loading it and loaded only when something must be compiled (loading costs 6 ms, more from a
+// cold disk).
 #pragma once
 
 #include <memory>
@@ -20,9 +21,9 @@ struct MemoryHeader {
 };
 
 struct CompileResult {
-  std::string binary;      // cubin, or PTX text for a PTX target
-  std::string log;         // warnings of NVRTC and ptxas; usually empty
-  double milliseconds = 0; // inside NVRTC
+  std::string binary;       // cubin, or PTX text for a PTX target
+  std::string log;          // warnings of NVRTC and ptxas; usually empty
+  double milliseconds = 0;  // inside NVRTC
 };
 
 // Options of every compilation for this target, in order: what the store's key contains. A few that only make newer compilers faster are
@@ -41,8 +42,8 @@ class Nvrtc {
   const std::string& identity() const { return identity_; }
 
   // These load the library. Error kMissing when it cannot be loaded, lacks a function or is older than 12.0.
-  llvm::Expected<std::string> version();                      // "13.0"
-  llvm::Expected<std::vector<int>> supported_architectures(); // 80, 90, 100, ...
+  llvm::Expected<std::string> version();                       // "13.0"
+  llvm::Expected<std::vector<int>> supported_architectures();  // 80, 90, 100, ...
 
   // Compiles one translation unit. Thread-safe. `extra_options` follow the fixed ones (tests, experiments; not part of any key).
   // Error kCompileFailed: the log, and the lines of `source` around each error; kInvalidArgument: a target this NVRTC does not know (lists

@@ -248,7 +248,9 @@ llvm::Expected<std::int64_t> workspace_bytes(const LaunchRecipe& recipe, llvm::A
   return lay_out_workspace(recipe.workspace, dims, offsets);
 }
 
-llvm::Expected<std::int64_t> Program::workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const { return tilewright::workspace_bytes(recipe_, dims); }
+llvm::Expected<std::int64_t> Program::workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const {
+  return tilewright::workspace_bytes(recipe_, dims);
+}
 
 llvm::Error Program::check_workspace(Workspace workspace, std::int64_t needed) const {
   if (needed == 0) return llvm::Error::success();

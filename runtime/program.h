@@ -14,13 +14,14 @@
 
 namespace tilewright {
 
-// Elements of a tensor's storage, from its first to its last: the product of the shape for a row-major tensor, the reach of the strides else;
-// 0 for an empty one. Negative strides are not supported by recipes.
+// Elements of a tensor's storage, from its first to its last: the product of the shape for a row-major tensor, the reach of the strides
+// else; 0 for an empty one. Negative strides are not supported by recipes.
 std::int64_t storage_elements(const TensorSpec& tensor, llvm::ArrayRef<std::int64_t> dims);
 std::int64_t storage_bytes(const TensorSpec& tensor, llvm::ArrayRef<std::int64_t> dims);
 // Strides in elements, one per dimension; row-major ones where the spec has none.
 llvm::SmallVector<std::int64_t, 6> element_strides(const TensorSpec& tensor, llvm::ArrayRef<std::int64_t> dims);
-// Success when there is one value per symbol and each lies in its range. Error kInvalidArgument names the dimension, the value and the range.
+// Success when there is one value per symbol and each lies in its range. Error kInvalidArgument names the dimension, the value and the
+// range.
 llvm::Error check_dims(llvm::ArrayRef<Symbol> symbols, llvm::ArrayRef<std::int64_t> dims);
 // The default value of every symbol.
 llvm::SmallVector<std::int64_t, 4> default_dims(llvm::ArrayRef<Symbol> symbols);
@@ -50,12 +51,13 @@ class Program {
 
   // workspace_bytes() of the recipe.
   llvm::Expected<std::int64_t> workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const;
-  // Zeroes what the kernels expect to find zero, ordered on `stream`. Needed before the first launch with a workspace, after a launch that was
-  // aborted, and when dims differ from those it was last initialised for (buffers move). Every completed launch leaves it ready for the next.
+  // Zeroes what the kernels expect to find zero, ordered on `stream`. Needed before the first launch with a workspace, after a launch that
+  // was aborted, and when dims differ from those it was last initialised for (buffers move). Every completed launch leaves it ready for the
+  // next.
   llvm::Error initialize_workspace(Workspace workspace, llvm::ArrayRef<std::int64_t> dims, CUstream stream) const;
 
-  // Submits all kernels to `stream`, in order. inputs[i] and outputs[i] are device addresses in the recipe's order; those of empty tensors may
-  // be 0. Allocates nothing, takes no lock, does not synchronise: may be captured. Nothing is submitted when an argument is refused.
+  // Submits all kernels to `stream`, in order. inputs[i] and outputs[i] are device addresses in the recipe's order; those of empty tensors
+  // may be 0. Allocates nothing, takes no lock, does not synchronise: may be captured. Nothing is submitted when an argument is refused.
   // Error kInvalidArgument: counts, a null pointer, dims, the workspace; kUnsupported: a grid beyond the hardware's limits; kDriver.
   llvm::Error launch(llvm::ArrayRef<CUdeviceptr> inputs, llvm::ArrayRef<CUdeviceptr> outputs, Workspace workspace,
                      llvm::ArrayRef<std::int64_t> dims, CUstream stream) const;

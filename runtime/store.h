@@ -1,5 +1,5 @@
-// Kernels kept: a memory layer, one writable directory, read-only layers. An entry is one checksummed file, written by rename; nothing that goes
-// wrong here keeps a kernel from its caller: every failure is a miss and a line in the log.
+// Kernels kept: a memory layer, one writable directory, read-only layers. An entry is one checksummed file, written by rename; nothing that
+// goes wrong here keeps a kernel from its caller: every failure is a miss and a line in the log.
 #pragma once
 
 #include <array>
@@ -20,8 +20,9 @@
 
 namespace tilewright {
 
-// File format of an entry, <key>.twk, all integers little-endian: "TWKERNEL", u32 version, u32 flags (bit 0: PTX), key (32 bytes), u64 sizes of
-// provenance, source and binary, these three, BLAKE3 of all before. The version is part of every key, so that a key never names two formats.
+// File format of an entry, <key>.twk, all integers little-endian: "TWKERNEL", u32 version, u32 flags (bit 0: PTX), key (32 bytes), u64
+// sizes of provenance, source and binary, these three, BLAKE3 of all before. The version is part of every key, so that a key never names
+// two formats.
 inline constexpr std::uint32_t kStoreFormatVersion = 1;
 
 struct StoreEntry {
@@ -41,8 +42,8 @@ enum class Origin : std::uint8_t { kMemory, kDirectory, kLayer, kCompiled };
 llvm::StringRef origin_name(Origin origin);  // "memory", "directory", "layer", "compiled"
 
 struct StoreOptions {
-  std::string directory;             // writable; "" = memory only
-  std::vector<std::string> layers;   // read-only, searched in order
+  std::string directory;            // writable; "" = memory only
+  std::vector<std::string> layers;  // read-only, searched in order
   std::uint64_t memory_limit_bytes = std::uint64_t{256} << 20;
   std::chrono::milliseconds lock_wait{10000};  // then the caller compiles without the lock
 
@@ -58,8 +59,8 @@ struct StoreCounters {
 struct StoreListing {
   std::string key;
   std::string path;
-  std::string layer;        // the directory it lies in
-  std::uint64_t bytes = 0;  // of the file
+  std::string layer;            // the directory it lies in
+  std::uint64_t bytes = 0;      // of the file
   std::int64_t modified_s = 0;  // seconds since 1970
 };
 
@@ -126,7 +127,7 @@ class Store {
   void write_failed(llvm::StringRef what);
 
   StoreOptions options_;
-  std::mutex mutex_;  // guards memory_, order_, memory_bytes_
+  std::mutex mutex_;                                    // guards memory_, order_, memory_bytes_
   std::list<std::shared_ptr<const StoreEntry>> order_;  // least recently used first
   std::unordered_map<std::string, std::list<std::shared_ptr<const StoreEntry>>::iterator> memory_;
   std::uint64_t memory_bytes_ = 0;

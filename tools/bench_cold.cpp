@@ -81,7 +81,8 @@ llvm::Expected<Buffers> make_buffers(const DeviceSession& session, const Program
   auto workspace = add(*workspace_bytes);
   if (!workspace) return workspace.takeError();
   buffers.workspace = {*workspace, *workspace_bytes};
-  for (auto [tensors, pointers] : {std::pair(&program.recipe().inputs, &buffers.inputs), std::pair(&program.recipe().outputs, &buffers.outputs)}) {
+  for (auto [tensors, pointers] :
+       {std::pair(&program.recipe().inputs, &buffers.inputs), std::pair(&program.recipe().outputs, &buffers.outputs)}) {
     for (const TensorSpec& tensor : *tensors) {
       auto pointer = add(storage_bytes(tensor, dims));
       if (!pointer) return pointer.takeError();
@@ -93,7 +94,8 @@ llvm::Expected<Buffers> make_buffers(const DeviceSession& session, const Program
   return buffers;
 }
 
-llvm::Error load_and_launch(const DeviceSession& session, const CompiledProgram& compiled, llvm::ArrayRef<std::int64_t> dims, Stopwatch& watch) {
+llvm::Error load_and_launch(const DeviceSession& session, const CompiledProgram& compiled, llvm::ArrayRef<std::int64_t> dims,
+                            Stopwatch& watch) {
   watch.restart();
   auto program = load_program(*session.driver, compiled);
   if (!program) return program.takeError();
@@ -126,13 +128,17 @@ llvm::Expected<llvm::json::Object> run_child(const ColdOptions& options, const s
   // A redirection writes over what is there without cutting it off.
   for (const std::string& file : {out, err}) llvm::sys::fs::remove(file);
   std::string problem;
-  const int status = llvm::sys::ExecuteAndWait(self, arguments, std::nullopt, {std::nullopt, llvm::StringRef(out), llvm::StringRef(err)}, 300, 0, &problem);
+  const int status = llvm::sys::ExecuteAndWait(self, arguments, std::nullopt, {std::nullopt, llvm::StringRef(out), llvm::StringRef(err)},
+                                               300, 0, &problem);
   auto text = read_file(status == 0 ? out : err);
   if (!text) return text.takeError();
   if (status != 0) {
     llvm::StringRef message = llvm::StringRef(*text).trim();
     message.consume_front("tilewright: error: ");
-    return make_error(status == kLacking ? Status::kMissing : status == kUsage ? Status::kInvalidArgument : Status::kInternal, "{}{}", message, problem);
+    return make_error(status == kLacking ? Status::kMissing
+                      : status == kUsage ? Status::kInvalidArgument
+                                         : Status::kInternal,
+                      "{}{}", message, problem);
   }
   auto parsed = llvm::json::parse(*text);
   if (!parsed) return make_error(Status::kInternal, "bench --cold: a child printed no JSON: {}", llvm::toString(parsed.takeError()));
@@ -169,8 +175,9 @@ std::string cold_text(const llvm::json::Object& cold, const llvm::json::Object& 
     return value ? fmt::format("{:.2f}", *value) : std::string("-");
   };
   const bool launched = cold.getBoolean("launched").value_or(false);
-  std::string text = fmt::format("{} for {}: medians of {} fresh processes, in ms\n{:<28}{:>12}{:>12}\n", cold.getString("name").value_or(""),
-                                 cold.getString("target").value_or(""), repeats, "", "empty store", "warm store");
+  std::string text =
+      fmt::format("{} for {}: medians of {} fresh processes, in ms\n{:<28}{:>12}{:>12}\n", cold.getString("name").value_or(""),
+                  cold.getString("target").value_or(""), repeats, "", "empty store", "warm store");
   auto row = [&](llvm::StringRef title, llvm::StringRef field) {
     text += fmt::format("{:<28}{:>12}{:>12}\n", title, cell(cold, field), cell(warm, field));
   };

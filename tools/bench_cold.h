@@ -11,9 +11,9 @@ namespace tilewright::cli {
 struct ColdOptions {
   std::string file;
   std::vector<std::string> dims;
-  std::string target;      // "" = the device's, sm_90a without one
+  std::string target;  // "" = the device's, sm_90a without one
   int device = 0;
-  unsigned repeats = 5;    // fresh processes per store state; medians are reported
+  unsigned repeats = 5;  // fresh processes per store state; medians are reported
 };
 
 // Runs the children and gives their medians by stage, as text or JSON.

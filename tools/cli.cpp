@@ -71,9 +71,7 @@ std::string time_text(double microseconds) {
   return fmt::format("{:.2f} s", microseconds / 1e6);
 }
 
-std::string count_text(std::uint64_t count, llvm::StringRef noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
+std::string count_text(std::uint64_t count, llvm::StringRef noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
 
 namespace {
 
@@ -113,7 +111,8 @@ llvm::Error apply_dim(const Graph& graph, const DimItem& dim, llvm::MutableArray
                       llvm::join(names, ", "), nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest));
   }
   if (dim.value < symbol->min || dim.value > symbol->max) {
-    return make_error(Status::kInvalidArgument, "--dim {}: {} must be in [{}, {}], got {}", dim.text, dim.name, symbol->min, symbol->max, dim.value);
+    return make_error(Status::kInvalidArgument, "--dim {}: {} must be in [{}, {}], got {}", dim.text, dim.name, symbol->min, symbol->max,
+                      dim.value);
   }
   dims[static_cast<std::size_t>(symbol - symbols.begin())] = dim.value;
   return llvm::Error::success();
@@ -155,7 +154,8 @@ std::string dims_text(const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   for (auto [index, symbol] : llvm::enumerate(graph.symbols())) {
     text += fmt::format("{}{}={}", index == 0 ? "" : " ", symbol.name, dims[index]);
   }
-  for (const Symbol& symbol : graph.baked_dims()) text += fmt::format("{}{}={}", text.empty() ? "" : " ", symbol.name, symbol.default_value);
+  for (const Symbol& symbol : graph.baked_dims())
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", symbol.name, symbol.default_value);
   return text;
 }
 

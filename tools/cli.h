@@ -71,7 +71,8 @@ struct Sized {
 };
 
 // Reads a description with items "N=128" (also "N=128,M=3"): values of baked dimensions go into the graph, those of open ones replace the
-// defaults. Errors of load_description; kInvalidArgument for an unknown name (nearest known one), a value that is no number or out of range.
+// defaults. Errors of load_description; kInvalidArgument for an unknown name (nearest known one), a value that is no number or out of
+// range.
 llvm::Expected<Sized> load_sized(const std::string& file, llvm::ArrayRef<std::string> items);
 
 // "N=128 M=3", "" when the graph has no named dimension.

@@ -75,8 +75,8 @@ llvm::Expected<Bandwidth> measure_bandwidth(Timer& timer, Builder& builder, cons
   return bandwidth;
 }
 
-llvm::Expected<Result> time_case(const Options& options, const ConfigOverrides& overrides, const Case& which, DeviceSession& session, Builder& builder,
-                                 Timer& timer, Progress& progress) {
+llvm::Expected<Result> time_case(const Options& options, const ConfigOverrides& overrides, const Case& which, DeviceSession& session,
+                                 Builder& builder, Timer& timer, Progress& progress) {
   CompileOptions compile;
   compile.plan.fuse = !options.no_fuse;
   compile.overrides = overrides;
@@ -105,12 +105,13 @@ std::string result_text(const Result& result, const Bandwidth& bandwidth) {
   const double datasheet = floor_us(result.cost.bytes, bandwidth.datasheet), measured = floor_us(result.cost.bytes, bandwidth.measured());
   std::string text = fmt::format("{} {}\n", result.which->graph.name(), dims_text(result.which->graph, result.which->dims));
   text += fmt::format("  time      {:.2f} us mean of {}{}, std {:.2f}, median {:.2f}, min {:.2f}; {}\n", timing.mean_us, timing.samples,
-                      timing.runs_per_sample > 1 ? fmt::format(" samples of {} runs", timing.runs_per_sample) : " runs", timing.std_us, timing.median_us,
-                      timing.min_us, count_text(result.kernels, "kernel"));
+                      timing.runs_per_sample > 1 ? fmt::format(" samples of {} runs", timing.runs_per_sample) : " runs", timing.std_us,
+                      timing.median_us, timing.min_us, count_text(result.kernels, "kernel"));
   text += fmt::format("  achieved  {:.3f} TB/s, {:.2f} Tflop/s\n", static_cast<double>(result.cost.bytes) / seconds * 1e-12,
                       static_cast<double>(result.cost.flops) / seconds * 1e-12);
-  text += fmt::format("  floor     {:.2f} us for {} at the datasheet's bandwidth (time is {:.2f} x), {:.2f} us at the measured one ({:.2f} x)\n", datasheet,
-                      bytes_text(static_cast<double>(result.cost.bytes)), ratio(timing.mean_us, datasheet), measured, ratio(timing.mean_us, measured));
+  text += fmt::format(
+      "  floor     {:.2f} us for {} at the datasheet's bandwidth (time is {:.2f} x), {:.2f} us at the measured one ({:.2f} x)\n", datasheet,
+      bytes_text(static_cast<double>(result.cost.bytes)), ratio(timing.mean_us, datasheet), measured, ratio(timing.mean_us, measured));
   return text;
 }
 
@@ -138,16 +139,19 @@ llvm::json::Object result_json(const Result& result, const Bandwidth& bandwidth)
                             {"ratio_measured", json_number(ratio(timing.mean_us, measured))}};
 }
 
-std::string report_text(const Options& options, const DeviceSession& session, const Bandwidth& bandwidth, llvm::ArrayRef<Result> results, double mean_us) {
+std::string report_text(const Options& options, const DeviceSession& session, const Bandwidth& bandwidth, llvm::ArrayRef<Result> results,
+                        double mean_us) {
   std::string text = fmt::format("{} ({}), protocol {}; memory {:.2f} TB/s by datasheet, measured {:.2f} copying", session.facts.name,
                                  session.target.name(), options.protocol, bandwidth.datasheet * 1e-12, bandwidth.copy * 1e-12);
-  text += bandwidth.read > 0 ? fmt::format(", {:.2f} reading\n", bandwidth.read * 1e-12) : fmt::format(" (reading not measured: {})\n", bandwidth.read_problem);
+  text += bandwidth.read > 0 ? fmt::format(", {:.2f} reading\n", bandwidth.read * 1e-12)
+                             : fmt::format(" (reading not measured: {})\n", bandwidth.read_problem);
   for (const Result& result : results) text += result_text(result, bandwidth);
   if (results.size() > 1) text += fmt::format("geometric mean of {} cases: {:.2f} us\n", results.size(), mean_us);
   return text;
 }
 
-std::string report_json(const Options& options, const DeviceSession& session, const Bandwidth& bandwidth, llvm::ArrayRef<Result> results, double mean_us) {
+std::string report_json(const Options& options, const DeviceSession& session, const Bandwidth& bandwidth, llvm::ArrayRef<Result> results,
+                        double mean_us) {
   llvm::json::Array cases;
   for (const Result& result : results) cases.push_back(result_json(result, bandwidth));
   return json_text(llvm::json::Object{{"device", session.facts.name},
@@ -181,7 +185,8 @@ llvm::Expected<Output> run_cold(const Options& options) {
 
 llvm::Expected<Output> run_bench(const Options& options) {
   if (options.cold || !options.cold_child.empty()) return run_cold(options);
-  if (!(options.low < options.high)) return make_error(Status::kInvalidArgument, "--low {} must lie below --high {}", options.low, options.high);
+  if (!(options.low < options.high))
+    return make_error(Status::kInvalidArgument, "--low {} must lie below --high {}", options.low, options.high);
   auto overrides = parse_config(options.config);
   if (!overrides) return overrides.takeError();
   auto cases = collect_cases(options);
@@ -206,7 +211,8 @@ llvm::Expected<Output> run_bench(const Options& options) {
     results.push_back(*result);
   }
   const double mean_us = geometric_mean(means_us);
-  return deliver(options, report_text(options, **session, *bandwidth, results, mean_us), report_json(options, **session, *bandwidth, results, mean_us));
+  return deliver(options, report_text(options, **session, *bandwidth, results, mean_us),
+                 report_json(options, **session, *bandwidth, results, mean_us));
 }
 
 }  // namespace
@@ -227,7 +233,9 @@ Action add_bench(CLI::App& app) {
   app.add_option("--json", options->json, "also write JSON to this file; - prints JSON instead of text");
   app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
   app.add_flag("--cold", options->cold, "time the way from description to launch in fresh processes; works without a GPU up to the cubin");
-  app.add_option("--repeats", options->repeats, "with --cold: processes per store state")->capture_default_str()->check(CLI::Range(1, 1000));
+  app.add_option("--repeats", options->repeats, "with --cold: processes per store state")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   app.add_option("--target", options->target, "with --cold: what to compile for");
   app.add_option("--cold-child", options->cold_child, "")->group("");  // hidden: one measured process of --cold
   return [options] { return run_bench(*options); };

@@ -80,9 +80,10 @@ llvm::Expected<Output> show_entry(const std::string& prefix, bool json) {
                                                {"provenance", std::move(*provenance)},
                                                {"source", entry.source}})};
   }
-  return Output{fmt::format("key         {}\npath        {}\nmodified    {} UTC\nbinary      {} ({})\nsource      {}\nprovenance\n{}", entry.key, listing.path,
-                            utc_text(listing.modified_s), bytes_text(static_cast<double>(entry.binary.size())), entry.is_ptx ? "PTX" : "cubin",
-                            bytes_text(static_cast<double>(entry.source.size())), json_text(std::move(*provenance)))};
+  return Output{fmt::format("key         {}\npath        {}\nmodified    {} UTC\nbinary      {} ({})\nsource      {}\nprovenance\n{}",
+                            entry.key, listing.path, utc_text(listing.modified_s), bytes_text(static_cast<double>(entry.binary.size())),
+                            entry.is_ptx ? "PTX" : "cubin", bytes_text(static_cast<double>(entry.source.size())),
+                            json_text(std::move(*provenance)))};
 }
 
 llvm::Expected<Output> verify_entries(bool json) {
@@ -102,7 +103,8 @@ llvm::Expected<Output> verify_entries(bool json) {
   }
   if (!problems.empty()) {
     output.status = kBad;
-    output.complaint = fmt::format("{} of {} entries of the store are damaged; they will be built again when they are needed", problems.size(), count);
+    output.complaint =
+        fmt::format("{} of {} entries of the store are damaged; they will be built again when they are needed", problems.size(), count);
   }
   return output;
 }

@@ -48,7 +48,8 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
       compile.overrides = *overrides;
       auto prepared = prepare_program(*graph, compile);
       if (!prepared) return prepared.takeError();
-      for (KernelSource& source : prepared->sources) jobs.push_back({file, graph->name(), target, std::move(source), nullptr, std::nullopt});
+      for (KernelSource& source : prepared->sources)
+        jobs.push_back({file, graph->name(), target, std::move(source), nullptr, std::nullopt});
     }
   }
   return jobs;
@@ -85,7 +86,8 @@ std::string jobs_text(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
     compiled += artifact.origin == Origin::kCompiled;
     bytes += artifact.binary.size();
     text += fmt::format("{:<24} {:<10} {:<32} {:>3} registers, {}, {} ({:.0f} ms)  {}\n", job.graph, job.target.name(), job.source.entry,
-                        artifact.facts.registers, artifact.facts.local_bytes == 0 ? "no spills" : fmt::format("{} B local", artifact.facts.local_bytes),
+                        artifact.facts.registers,
+                        artifact.facts.local_bytes == 0 ? "no spills" : fmt::format("{} B local", artifact.facts.local_bytes),
                         origin_name(artifact.origin), artifact.compile_ms, llvm::StringRef(artifact.key).substr(0, 16));
   }
   text += fmt::format("{}: {} compiled, {} already there, {} in {}\n", count_text(jobs.size(), "kernel"), compiled, jobs.size() - compiled,
@@ -121,10 +123,12 @@ llvm::Expected<Output> run_compile(const Options& options) {
   std::unique_ptr<Builder> builder = make_builder(store);
   run_jobs(*jobs, *builder, options.jobs);
   for (Job& job : *jobs) {
-    if (job.error) return make_error(job.error->status, "{}: {} for {}: {}", job.file, job.source.entry, job.target.name(), job.error->message);
+    if (job.error)
+      return make_error(job.error->status, "{}: {} for {}: {}", job.file, job.source.entry, job.target.name(), job.error->message);
   }
   if (builder->store().counters().write_failures > 0) {
-    return make_error(Status::kIo, "compile: the kernels compile, but the store {} cannot be written; set TILEWRIGHT_CACHE_DIR to a directory that can",
+    return make_error(Status::kIo,
+                      "compile: the kernels compile, but the store {} cannot be written; set TILEWRIGHT_CACHE_DIR to a directory that can",
                       store.directory);
   }
   return Output{options.json ? jobs_json(*jobs, store.directory) : jobs_text(*jobs, store.directory)};

@@ -108,9 +108,7 @@ std::vector<LayerReport> look_at_store(const StoreOptions& options) {
   return layers;
 }
 
-std::string architectures_text(const std::vector<int>& numbers) {
-  return fmt::format("sm_{}", fmt::join(numbers, " sm_"));
-}
+std::string architectures_text(const std::vector<int>& numbers) { return fmt::format("sm_{}", fmt::join(numbers, " sm_")); }
 
 std::string device_target(const DeviceFacts& facts, const NvrtcReport& nvrtc) {
   auto target = target_of_device(facts.major, facts.minor, nvrtc.architectures);
@@ -121,7 +119,8 @@ constexpr const char* kNvrtcFix =
     "install the CUDA toolkit or its NVRTC (apt: cuda-nvrtc-13-0; pip: nvidia-cuda-nvrtc), or set TILEWRIGHT_NVRTC to libnvrtc.so";
 constexpr const char* kDriverFix = "install the NVIDIA driver (libcuda.so.1), or start the container with the GPU (--gpus all)";
 
-std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers, const StoreOptions& options) {
+std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers,
+                        const StoreOptions& options) {
   std::string text = fmt::format("tilewright {} (build {})\n", tw_version(), llvm::StringRef(build_identity()).substr(0, 16));
   if (driver.path.empty()) {
     text += fmt::format("driver    missing: {}\n          fix: {}\n", driver.problem, kDriverFix);
@@ -134,19 +133,21 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
                         bytes_text(static_cast<double>(facts.memory_bytes)), facts.major, facts.minor, device_target(facts, nvrtc));
   }
   if (nvrtc.problem.empty()) {
-    text += fmt::format("nvrtc     {}, {}\n          compiles for {}\n", nvrtc.version, nvrtc.path, architectures_text(nvrtc.architectures));
+    text +=
+        fmt::format("nvrtc     {}, {}\n          compiles for {}\n", nvrtc.version, nvrtc.path, architectures_text(nvrtc.architectures));
   } else {
     text += fmt::format("nvrtc     missing: {}\n          fix: {}\n", nvrtc.problem, kNvrtcFix);
   }
   if (options.directory.empty()) text += "store     memory only: no TILEWRIGHT_CACHE_DIR, XDG_CACHE_HOME or HOME\n";
   for (const LayerReport& layer : layers) {
     const bool is_store = !options.directory.empty() && &layer == layers.data();
-    const char* state = !is_store ? (layer.exists ? "read-only" : "missing")
+    const char* state = !is_store         ? (layer.exists ? "read-only" : "missing")
                         : !layer.writable ? "NOT WRITABLE: kernels will be compiled again by every process; fix: set TILEWRIGHT_CACHE_DIR"
                         : layer.exists    ? "writable"
                                           : "will be created";
     text += fmt::format("{}{}: {}, {}, {}\n", is_store ? "store     " : "layer     ", layer.path, state,
-                        layer.entries == 1 ? "1 entry" : fmt::format("{} entries", layer.entries), bytes_text(static_cast<double>(layer.bytes)));
+                        layer.entries == 1 ? "1 entry" : fmt::format("{} entries", layer.entries),
+                        bytes_text(static_cast<double>(layer.bytes)));
   }
   const bool compiles = nvrtc.problem.empty(), runs = !driver.devices.empty();
   if (compiles && runs) text += "good: kernels can be compiled and run here\n";
@@ -160,7 +161,8 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
   return text;
 }
 
-std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers, const StoreOptions& options) {
+std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers,
+                        const StoreOptions& options) {
   llvm::json::Array devices, stores;
   for (const DeviceFacts& facts : driver.devices) {
     devices.push_back(llvm::json::Object{{"ordinal", facts.ordinal},
@@ -181,7 +183,8 @@ std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, co
                                         {"entries", json_count(layer.entries)},
                                         {"bytes", json_count(layer.bytes)}});
   }
-  llvm::json::Object driver_json{{"found", !driver.path.empty()}, {"path", driver.path}, {"version", driver.version}, {"problem", driver.problem}};
+  llvm::json::Object driver_json{
+      {"found", !driver.path.empty()}, {"path", driver.path}, {"version", driver.version}, {"problem", driver.problem}};
   if (driver.path.empty()) driver_json["fix"] = kDriverFix;
   llvm::json::Object nvrtc_json{{"found", nvrtc.problem.empty()},
                                 {"path", nvrtc.path},

@@ -41,16 +41,21 @@ std::string operator_text(const OperatorInfo& op) {
 llvm::json::Object operator_json(const OperatorInfo& op) {
   llvm::json::Array operands, attributes;
   for (const OperandInfo& operand : op.operands) {
-    operands.push_back(llvm::json::Object{
-        {"name", operand.name}, {"dtypes", operand.dtypes}, {"shape", operand.shape}, {"optional", operand.optional}});
+    operands.push_back(
+        llvm::json::Object{{"name", operand.name}, {"dtypes", operand.dtypes}, {"shape", operand.shape}, {"optional", operand.optional}});
   }
   for (const AttributeInfo& attribute : op.attributes) {
-    llvm::json::Object object{{"name", attribute.name}, {"type", attribute.type}, {"doc", attribute.doc}, {"required", attribute.default_value.empty()}};
+    llvm::json::Object object{
+        {"name", attribute.name}, {"type", attribute.type}, {"doc", attribute.doc}, {"required", attribute.default_value.empty()}};
     if (!attribute.default_value.empty()) object["default"] = attribute.default_value;
     attributes.push_back(std::move(object));
   }
-  llvm::json::Object object{{"name", op.name},         {"summary", op.summary},        {"formula", op.formula},
-                            {"result", op.result},     {"variadic", op.is_variadic},   {"operands", std::move(operands)},
+  llvm::json::Object object{{"name", op.name},
+                            {"summary", op.summary},
+                            {"formula", op.formula},
+                            {"result", op.result},
+                            {"variadic", op.is_variadic},
+                            {"operands", std::move(operands)},
                             {"attributes", std::move(attributes)}};
   if (!op.expansion.empty()) object["expansion"] = op.expansion;
   if (takes_expression(op)) {
@@ -81,8 +86,11 @@ llvm::Expected<Output> run_ops(const std::string& name, bool json) {
   llvm::ArrayRef<ExprFnInfo> functions = expr_functions();
   const ExprFnInfo* function = llvm::find_if(functions, [&](const ExprFnInfo& info) { return info.name == name; });
   if (function != functions.end()) {
-    if (json) return Output{json_text(llvm::json::Object{{"name", function->name}, {"arity", static_cast<std::int64_t>(function->arity)}, {"of", "map"}})};
-    return Output{fmt::format("{}: function of {} for the expr of a map; see `tilewright ops map`\n", name, count_text(function->arity, "operand"))};
+    if (json)
+      return Output{
+          json_text(llvm::json::Object{{"name", function->name}, {"arity", static_cast<std::int64_t>(function->arity)}, {"of", "map"}})};
+    return Output{
+        fmt::format("{}: function of {} for the expr of a map; see `tilewright ops map`\n", name, count_text(function->arity, "operand"))};
   }
   llvm::SmallVector<llvm::StringRef, 32> known = operator_names();
   llvm::StringRef nearest = nearest_name(name, known);

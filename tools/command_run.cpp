@@ -34,7 +34,8 @@ struct Reference {
   double seconds = 0;
 };
 
-llvm::Expected<Reference> evaluate(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::ArrayRef<HostTensor> inputs) {
+llvm::Expected<Reference> evaluate(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+                                   llvm::ArrayRef<HostTensor> inputs) {
   const auto start = std::chrono::steady_clock::now();
   ReferenceOptions reference;
   reference.threads = options.threads;
@@ -66,7 +67,8 @@ llvm::json::Object head_json(const Options& options, const Graph& graph, llvm::A
                             {"signature", signature(graph)}};
 }
 
-llvm::Expected<Output> run_reference(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::ArrayRef<HostTensor> inputs) {
+llvm::Expected<Output> run_reference(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+                                     llvm::ArrayRef<HostTensor> inputs) {
   Progress progress("run", 1);
   progress.step("reference");
   auto reference = evaluate(options, graph, dims, inputs);
@@ -131,8 +133,8 @@ llvm::Error without_gpu(llvm::Error error) {
   return make_error(facts.status, "{}; without a GPU, `tilewright run --on reference` evaluates the reference", facts.message);
 }
 
-llvm::Expected<GpuResult> compute_on_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::ArrayRef<HostTensor> inputs,
-                                         DeviceSession& session, Builder& builder, Progress& progress) {
+llvm::Expected<GpuResult> compute_on_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+                                         llvm::ArrayRef<HostTensor> inputs, DeviceSession& session, Builder& builder, Progress& progress) {
   auto overrides = parse_config(options.config);
   if (!overrides) return overrides.takeError();
   CompileOptions compile;
@@ -177,14 +179,17 @@ Judgement judge(const Graph& graph, const GpuResult& result, llvm::ArrayRef<Refe
   for (auto [index, id] : llvm::enumerate(graph.outputs())) {
     const std::string& name = graph.value(id).name;
     const Comparison comparison = compare(result.outputs[index], wanted[index], default_tolerance(graph, id));
-    judgement.text += fmt::format("  {} {}: {} ({})\n", name, tensor_text(result.outputs[index]), comparison.passed ? "good" : "DIFFERS", comparison_text(comparison));
+    judgement.text += fmt::format("  {} {}: {} ({})\n", name, tensor_text(result.outputs[index]), comparison.passed ? "good" : "DIFFERS",
+                                  comparison_text(comparison));
     judgement.json.push_back(comparison_json(name, result.outputs[index], comparison));
-    if (!comparison.passed && judgement.complaint.empty()) judgement.complaint = fmt::format("{} differs from the reference: {}", name, comparison_text(comparison));
+    if (!comparison.passed && judgement.complaint.empty())
+      judgement.complaint = fmt::format("{} differs from the reference: {}", name, comparison_text(comparison));
   }
   return judgement;
 }
 
-Output report_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuResult& result, Judgement judgement) {
+Output report_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuResult& result,
+                  Judgement judgement) {
   const Cost cost = graph_cost(graph, dims);
   const double floor_us = result.datasheet_bandwidth > 0 ? static_cast<double>(cost.bytes) / result.datasheet_bandwidth * 1e6 : 0;
   const std::string same_bits = result.unstable ? fmt::format("no ({})", *result.unstable) : "yes";
@@ -211,13 +216,15 @@ Output report_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std
     output.text = json_text(std::move(json));
     return output;
   }
-  output.text = head_text(options, graph, dims) + fmt::format("{} ({}), {}\n", result.device, result.target, count_text(result.artifacts.size(), "kernel"));
-  for (const auto& artifact : result.artifacts) output.text += fmt::format("  {} from {}\n", artifact->entry, origin_name(artifact->origin));
+  output.text = head_text(options, graph, dims) +
+                fmt::format("{} ({}), {}\n", result.device, result.target, count_text(result.artifacts.size(), "kernel"));
+  for (const auto& artifact : result.artifacts)
+    output.text += fmt::format("  {} from {}\n", artifact->entry, origin_name(artifact->origin));
   output.text += judgement.text;
   output.text += fmt::format("same bits on a second launch: {}\n", same_bits);
   output.text += fmt::format("quick time {} (median of {}, cold L2), floor {} for {} at the datasheet's bandwidth ({:.2f} x)\n",
-                             time_text(result.timing.median_us), result.timing.samples, time_text(floor_us), bytes_text(static_cast<double>(cost.bytes)),
-                             floor_us > 0 ? result.timing.median_us / floor_us : 0.0);
+                             time_text(result.timing.median_us), result.timing.samples, time_text(floor_us),
+                             bytes_text(static_cast<double>(cost.bytes)), floor_us > 0 ? result.timing.median_us / floor_us : 0.0);
   if (!options.output.empty()) output.text += fmt::format("written to {}\n", options.output);
   return output;
 }
@@ -253,7 +260,8 @@ llvm::Expected<Output> run_gpu(const Options& options, const Graph& graph, llvm:
 
 llvm::Expected<Output> run_run(const Options& options) {
   if (options.on == "host") {
-    return make_error(Status::kUnsupported, "run --on host: generated kernels do not run on the CPU yet; --on reference evaluates the reference");
+    return make_error(Status::kUnsupported,
+                      "run --on host: generated kernels do not run on the CPU yet; --on reference evaluates the reference");
   }
   if (options.on != "gpu" && options.on != "reference") {
     return make_error(Status::kInvalidArgument, "run --on {}: wanted gpu or reference", options.on);

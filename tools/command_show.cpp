@@ -98,7 +98,8 @@ llvm::Expected<Answer> show_plan(const Subject& subject) {
 }
 
 // One text per kernel, under a comment line each when there are several.
-llvm::Expected<Answer> show_texts(const Subject& subject, llvm::StringRef what, llvm::function_ref<llvm::Expected<std::string>(std::size_t)> get) {
+llvm::Expected<Answer> show_texts(const Subject& subject, llvm::StringRef what,
+                                  llvm::function_ref<llvm::Expected<std::string>(std::size_t)> get) {
   Answer answer;
   llvm::json::Array kernels;
   const std::size_t count = subject.prepared.sources.size();
@@ -117,7 +118,8 @@ llvm::Expected<Answer> show_texts(const Subject& subject, llvm::StringRef what, 
 }
 
 llvm::Expected<Answer> show_source(const Subject& subject) {
-  return show_texts(subject, "source", [&](std::size_t index) -> llvm::Expected<std::string> { return subject.prepared.sources[index].text; });
+  return show_texts(subject, "source",
+                    [&](std::size_t index) -> llvm::Expected<std::string> { return subject.prepared.sources[index].text; });
 }
 
 llvm::Expected<Answer> show_ptx(const Subject& subject) {
@@ -138,8 +140,9 @@ llvm::Expected<std::string> find_disassembler() {
     if (auto path = llvm::sys::findProgramByName(name)) return *path;
     if (auto path = llvm::sys::findProgramByName(name, {"/usr/local/cuda/bin"})) return *path;
   }
-  return make_error(Status::kMissing,
-                    "show --what sass needs cuobjdump or nvdisasm, found neither in PATH nor in /usr/local/cuda/bin (apt: cuda-cuobjdump-13-0)");
+  return make_error(
+      Status::kMissing,
+      "show --what sass needs cuobjdump or nvdisasm, found neither in PATH nor in /usr/local/cuda/bin (apt: cuda-cuobjdump-13-0)");
 }
 
 // Output of `program` for a cubin in a file that lives as long as the call.
@@ -158,7 +161,8 @@ llvm::Expected<std::string> disassemble(const std::string& program, const std::s
   if (llvm::StringRef(program).ends_with("cuobjdump")) arguments.push_back("-sass");
   arguments.push_back(cubin_path);
   std::string problem;
-  const int status = llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, {std::nullopt, llvm::StringRef(text_path), std::nullopt}, 60, 0, &problem);
+  const int status = llvm::sys::ExecuteAndWait(program, arguments, std::nullopt, {std::nullopt, llvm::StringRef(text_path), std::nullopt},
+                                               60, 0, &problem);
   if (status != 0) return make_error(Status::kIo, "{} failed with status {} {}", program, status, problem);
   return read_file(text_path);
 }
@@ -170,7 +174,8 @@ llvm::Expected<std::shared_ptr<const Artifact>> build(const Subject& subject, st
 llvm::Expected<Answer> show_sass(const Subject& subject) {
   auto program = find_disassembler();
   if (!program) return program.takeError();
-  if (subject.target.ptx) return make_error(Status::kInvalidArgument, "show --what sass: {} gives PTX, not machine code", subject.target.name());
+  if (subject.target.ptx)
+    return make_error(Status::kInvalidArgument, "show --what sass: {} gives PTX, not machine code", subject.target.name());
   return show_texts(subject, "sass", [&](std::size_t index) -> llvm::Expected<std::string> {
     auto artifact = build(subject, index);
     if (!artifact) return artifact.takeError();
@@ -215,16 +220,19 @@ llvm::Expected<Answer> show_cubin(const Subject& subject) {
     answer.text += fmt::format(
         "{} for {}\n  registers {} a thread, local memory (spills) {} B, parameters {} B\n  shared {} B static, {} B dynamic\n"
         "  code {} B, file {} B, {} threads at most\n  {} in {:.1f} ms, key {}\n",
-        artifact->entry, subject.target.name(), facts.registers, facts.local_bytes, facts.parameter_bytes, facts.static_shared_bytes, dynamic, facts.code_bytes, artifact->binary.size(), facts.max_threads, origin_name(artifact->origin),
-        artifact->compile_ms, artifact->key);
+        artifact->entry, subject.target.name(), facts.registers, facts.local_bytes, facts.parameter_bytes, facts.static_shared_bytes,
+        dynamic, facts.code_bytes, artifact->binary.size(), facts.max_threads, origin_name(artifact->origin), artifact->compile_ms,
+        artifact->key);
     if (!artifact->log.empty()) answer.text += fmt::format("  compiler: {}\n", artifact->log);
     llvm::json::Object kernel = kernel_json(subject, index);
-    const std::pair<const char*, std::uint64_t> numbers[] = {
-        {"registers", facts.registers},           {"local_bytes", facts.local_bytes},
-        {"parameter_bytes", facts.parameter_bytes}, {"static_shared_bytes", facts.static_shared_bytes},
-        {"dynamic_shared_bytes", dynamic},
-        {"code_bytes", facts.code_bytes},         {"file_bytes", artifact->binary.size()},
-        {"max_threads", facts.max_threads}};
+    const std::pair<const char*, std::uint64_t> numbers[] = {{"registers", facts.registers},
+                                                             {"local_bytes", facts.local_bytes},
+                                                             {"parameter_bytes", facts.parameter_bytes},
+                                                             {"static_shared_bytes", facts.static_shared_bytes},
+                                                             {"dynamic_shared_bytes", dynamic},
+                                                             {"code_bytes", facts.code_bytes},
+                                                             {"file_bytes", artifact->binary.size()},
+                                                             {"max_threads", facts.max_threads}};
     for (const auto& [name, value] : numbers) kernel[name] = json_count(value);
     kernel["key"] = artifact->key;
     kernel["origin"] = origin_name(artifact->origin);

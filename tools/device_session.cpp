@@ -38,8 +38,7 @@ llvm::Expected<std::unique_ptr<DeviceSession>> DeviceSession::open(int ordinal, 
   if (!context) return context.takeError();
   auto scope = ContextScope::enter(*driver, context->handle());
   if (!scope) return scope.takeError();
-  return std::unique_ptr<DeviceSession>(
-      new DeviceSession{&*driver, std::move(*facts), *target, std::move(*context), std::move(*scope)});
+  return std::unique_ptr<DeviceSession>(new DeviceSession{&*driver, std::move(*facts), *target, std::move(*context), std::move(*scope)});
 }
 
 Target default_target(Builder& builder) {
@@ -74,7 +73,8 @@ llvm::Expected<std::unique_ptr<LoadedProgram>> LoadedProgram::create(DeviceSessi
 }
 
 llvm::Error LoadedProgram::allocate() {
-  auto add = [&](const TensorSpec& tensor, std::vector<DeviceBuffer>& buffers, llvm::SmallVectorImpl<CUdeviceptr>& pointers) -> llvm::Error {
+  auto add = [&](const TensorSpec& tensor, std::vector<DeviceBuffer>& buffers,
+                 llvm::SmallVectorImpl<CUdeviceptr>& pointers) -> llvm::Error {
     auto buffer = DeviceBuffer::allocate(*driver_, static_cast<std::uint64_t>(storage_bytes(tensor, dims_)));
     if (!buffer) return buffer.takeError();
     pointers.push_back(buffer->pointer());
@@ -115,7 +115,8 @@ llvm::Error LoadedProgram::poison(CUstream stream) {
 }
 
 llvm::Error LoadedProgram::launch(CUstream stream) const {
-  return program_->launch(input_pointers_, output_pointers_, {workspace_.pointer(), static_cast<std::int64_t>(workspace_.bytes())}, dims_, stream);
+  return program_->launch(input_pointers_, output_pointers_, {workspace_.pointer(), static_cast<std::int64_t>(workspace_.bytes())}, dims_,
+                          stream);
 }
 
 llvm::Expected<std::vector<HostTensor>> LoadedProgram::download(CUstream stream) const {

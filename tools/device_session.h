@@ -29,7 +29,8 @@ Target default_target(Builder& builder);
 
 class LoadedProgram {
  public:
-  // Compiles for the session's target (whose device model replaces the one in `options`), loads, allocates. Errors of compile_program, Program::create and DeviceBuffer.
+  // Compiles for the session's target (whose device model replaces the one in `options`), loads, allocates. Errors of compile_program,
+  // Program::create and DeviceBuffer.
   static llvm::Expected<std::unique_ptr<LoadedProgram>> create(DeviceSession& session, Builder& builder, const Graph& graph,
                                                                llvm::ArrayRef<std::int64_t> dims, CompileOptions options);
 

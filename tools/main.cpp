@@ -68,7 +68,8 @@ int run_tool(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(entry.name.str(), entry.summary);
     actions.emplace_back(command, entry.add(*command));
   }
-  if (argc < 2) return fail(fmt::format("no command given; the commands are {} (--help says more)", llvm::join(command_names(), ", ")), kUsage);
+  if (argc < 2)
+    return fail(fmt::format("no command given; the commands are {} (--help says more)", llvm::join(command_names(), ", ")), kUsage);
   if (argv[1][0] != '-' && !llvm::is_contained(command_names(), argv[1])) return unknown_command(argv[1]);
   try {
     app.parse(argc, argv);

@@ -18,7 +18,7 @@ struct NpyDtype {
   llvm::StringRef descr;
   DType dtype;
 };
-constexpr NpyDtype kDtypes[] = {{"<f4", DType::kF32}, {"<f2", DType::kF16},  {"<V2", DType::kBf16}, {"|V2", DType::kBf16},
+constexpr NpyDtype kDtypes[] = {{"<f4", DType::kF32}, {"<f2", DType::kF16}, {"<V2", DType::kBf16}, {"|V2", DType::kBf16},
                                 {"<i4", DType::kI32}, {"<i8", DType::kI64}, {"|b1", DType::kBool}};
 
 // The text after 'key': in the header's dictionary, without leading blanks; empty when the key is missing.
@@ -49,7 +49,8 @@ llvm::Expected<llvm::SmallVector<std::int64_t, 6>> parse_shape(llvm::StringRef v
     part = part.trim();
     if (part.empty()) continue;
     std::int64_t size = 0;
-    if (part.getAsInteger(10, size) || size < 0) return make_error(Status::kInvalidArgument, "{}: '{}' in its shape is not a size", name, part);
+    if (part.getAsInteger(10, size) || size < 0)
+      return make_error(Status::kInvalidArgument, "{}: '{}' in its shape is not a size", name, part);
     shape.push_back(size);
   }
   return shape;
@@ -107,8 +108,8 @@ std::string encode_npy(const HostTensor& tensor) {
   const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const NpyDtype& d) { return d.dtype == tensor.dtype; });
   std::string shape;
   for (std::int64_t size : tensor.shape) shape += fmt::format("{},{}", size, tensor.shape.size() == 1 ? "" : " ");
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", known->descr, llvm::StringRef(shape).rtrim(", ").str() +
-                                   (tensor.shape.size() == 1 ? "," : ""));
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", known->descr,
+                                   llvm::StringRef(shape).rtrim(", ").str() + (tensor.shape.size() == 1 ? "," : ""));
   constexpr std::size_t kAlignment = 64, kPrelude = 10;
   header.append((kAlignment - (kPrelude + header.size() + 1) % kAlignment) % kAlignment, ' ');
   header += '\n';

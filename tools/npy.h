@@ -8,8 +8,8 @@
 
 namespace tilewright::cli {
 
-// Error kInvalidArgument, naming the file and what was seen and wanted: not an .npy file, truncated, Fortran order, big endian, a dtype that
-// Tilewright has not (float64 among them); kIo when it cannot be read.
+// Error kInvalidArgument, naming the file and what was seen and wanted: not an .npy file, truncated, Fortran order, big endian, a dtype
+// that Tilewright has not (float64 among them); kIo when it cannot be read.
 llvm::Expected<HostTensor> load_npy(const std::string& path);
 
 // Writes a temporary file beside `path` and renames it. Error kIo.

@@ -61,8 +61,8 @@ void Progress::watch() {
 void Progress::draw_bar() {
   const std::size_t filled = kBarWidth * done_ / total_;
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  std::string line = fmt::format("{} [{}{}] {}/{} {:.0f} s {}", task_, std::string(filled, '#'), std::string(kBarWidth - filled, ' '), done_,
-                                 total_, seconds, label_);
+  std::string line = fmt::format("{} [{}{}] {}/{} {:.0f} s {}", task_, std::string(filled, '#'), std::string(kBarWidth - filled, ' '),
+                                 done_, total_, seconds, label_);
   if (line.size() > kLineWidth) line.resize(kLineWidth);
   fmt::print(stderr, "\r\x1b[K{}", line);
   std::fflush(stderr);

@@ -34,12 +34,12 @@ llvm::Expected<HostTensor> read_input(const Graph& graph, std::size_t index, llv
   if (!tensor) return tensor.takeError();
   const auto shape = concrete_shape(value.shape, dims);
   if (tensor->dtype != value.dtype) {
-    return make_error(Status::kInvalidArgument, "--input {}: {} holds {}, the description wants {}", value.name, path, dtype_name(tensor->dtype),
-                      dtype_name(value.dtype));
+    return make_error(Status::kInvalidArgument, "--input {}: {} holds {}, the description wants {}", value.name, path,
+                      dtype_name(tensor->dtype), dtype_name(value.dtype));
   }
   if (tensor->shape != shape) {
-    return make_error(Status::kInvalidArgument, "--input {}: {} has shape {}, the description wants {} (--dim sets named dimensions)", value.name, path,
-                      sizes_text(tensor->shape), sizes_text(shape));
+    return make_error(Status::kInvalidArgument, "--input {}: {} has shape {}, the description wants {} (--dim sets named dimensions)",
+                      value.name, path, sizes_text(tensor->shape), sizes_text(shape));
   }
   if (value.strides.empty()) return tensor;
   HostTensor strided = HostTensor::make(value.dtype, shape, value.strides);
@@ -54,7 +54,8 @@ llvm::Expected<HostTensor> read_input(const Graph& graph, std::size_t index, llv
 }  // namespace
 
 llvm::Expected<std::vector<HostTensor>> make_inputs(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const RunDataOptions& options) {
-  if (!(options.low < options.high)) return make_error(Status::kInvalidArgument, "--low {} must lie below --high {}", options.low, options.high);
+  if (!(options.low < options.high))
+    return make_error(Status::kInvalidArgument, "--low {} must lie below --high {}", options.low, options.high);
   std::vector<std::optional<HostTensor>> given(graph.inputs().size());
   for (const std::string& item : options.files) {
     auto [name, path] = llvm::StringRef(item).split('=');

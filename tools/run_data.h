@@ -17,8 +17,8 @@ struct RunDataOptions {
   double low = -1.0, high = 1.0;   // range of random floats
 };
 
-// One tensor per graph input, in order; input i gets seed + i. Error kInvalidArgument: an unknown input (nearest known one), a file of another
-// dtype, shape or order than the description says; kIo.
+// One tensor per graph input, in order; input i gets seed + i. Error kInvalidArgument: an unknown input (nearest known one), a file of
+// another dtype, shape or order than the description says; kIo.
 llvm::Expected<std::vector<HostTensor>> make_inputs(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const RunDataOptions& options);
 
 // Writes DIRECTORY/NAME.npy, making the directory. Error kIo.
@@ -29,10 +29,10 @@ HostTensor stored(const ReferenceTensor& tensor, DType dtype);
 
 // What tells one result from another at a glance.
 struct TensorSummary {
-  std::string checksum;            // first 16 hexadecimal digits of BLAKE3 over the row-major bytes
-  double minimum = 0, maximum = 0; // of the elements that are not NaN; NaN when there are none
+  std::string checksum;             // first 16 hexadecimal digits of BLAKE3 over the row-major bytes
+  double minimum = 0, maximum = 0;  // of the elements that are not NaN; NaN when there are none
   std::uint64_t nan_count = 0;
-  std::vector<double> first;       // up to eight elements
+  std::vector<double> first;  // up to eight elements
 };
 TensorSummary summarize_tensor(const HostTensor& tensor);
 std::string summary_text(llvm::StringRef name, const HostTensor& tensor, const TensorSummary& summary);

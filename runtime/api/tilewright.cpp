@@ -50,17 +50,26 @@ namespace {
 
 tw_status to_c(Status status) {
   switch (status) {
-    case Status::kInvalidArgument: return TW_INVALID_ARGUMENT;
-    case Status::kUnsupported: return TW_UNSUPPORTED;
-    case Status::kMissing: return TW_MISSING;
-    case Status::kCompileFailed: return TW_COMPILE_FAILED;
-    case Status::kDriver: return TW_DRIVER;
-    case Status::kOutOfMemory: return TW_OUT_OF_MEMORY;
-    case Status::kIo: return TW_IO;
-    case Status::kCompileInCapture: return TW_COMPILE_IN_CAPTURE;
+    case Status::kInvalidArgument:
+      return TW_INVALID_ARGUMENT;
+    case Status::kUnsupported:
+      return TW_UNSUPPORTED;
+    case Status::kMissing:
+      return TW_MISSING;
+    case Status::kCompileFailed:
+      return TW_COMPILE_FAILED;
+    case Status::kDriver:
+      return TW_DRIVER;
+    case Status::kOutOfMemory:
+      return TW_OUT_OF_MEMORY;
+    case Status::kIo:
+      return TW_IO;
+    case Status::kCompileInCapture:
+      return TW_COMPILE_IN_CAPTURE;
     case Status::kMismatch:
     case Status::kCorrupt:
-    case Status::kInternal: return TW_INTERNAL;
+    case Status::kInternal:
+      return TW_INTERNAL;
   }
   return TW_INTERNAL;
 }
@@ -256,7 +265,8 @@ tw_status tw_program_launch(tw_program* program, const void* const* inputs, size
                             void* workspace, const int64_t* dims, void* stream, tw_error** error) {
   return guarded(error, [&]() -> llvm::Error {
     if (!program) return null_argument("tw_program_launch", "program");
-    if ((!inputs && input_count > 0) || (!outputs && output_count > 0)) return null_argument("tw_program_launch", inputs ? "outputs" : "inputs");
+    if ((!inputs && input_count > 0) || (!outputs && output_count > 0))
+      return null_argument("tw_program_launch", inputs ? "outputs" : "inputs");
     auto loaded = loaded_program(program);
     if (!loaded) return loaded.takeError();
     const auto values = dims_of(program, dims);

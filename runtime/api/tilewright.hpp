@@ -25,7 +25,8 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
-inline void check(tw_status status, tw_error* error) {
+// `error` by reference: arguments are evaluated in any order, and the call that gives `status` also sets it.
+inline void check(tw_status status, tw_error*& error) {
   if (status == TW_OK) return;
   const std::string message = error ? tw_error_message(error) : "unknown error";
   tw_error_destroy(error);
@@ -86,8 +87,8 @@ class Program {
   void launch(std::span<const void* const> inputs, std::span<void* const> outputs, void* workspace = nullptr,
               std::span<const std::int64_t> dims = {}, void* stream = nullptr) {
     tw_error* error = nullptr;
-    detail::check(tw_program_launch(handle_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), workspace, data(dims), stream,
-                                    &error),
+    detail::check(tw_program_launch(handle_.get(), inputs.data(), inputs.size(), outputs.data(), outputs.size(), workspace, data(dims),
+                                    stream, &error),
                   error);
   }
   tw_program* get() const { return handle_.get(); }

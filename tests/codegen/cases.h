@@ -9,8 +9,8 @@ namespace tilewright {
 struct DescriptionCase {
   std::string name;
   std::string json;
-  bool unfused = false;     // plan with one kernel per op
-  bool seed_like = false;   // large: compiled for fewer targets
+  bool unfused = false;    // plan with one kernel per op
+  bool seed_like = false;  // large: compiled for fewer targets
 };
 
 const std::vector<DescriptionCase>& description_cases();

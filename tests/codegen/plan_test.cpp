@@ -106,9 +106,9 @@ TEST_CASE("plan: a map read by two ops of one group is computed inside it", "[co
 
 TEST_CASE("plan: depthwise, grouped, wide and tensor-core convolutions get their templates", "[codegen]") {
   auto kind = [](const std::string& x, const std::string& w, const std::string& more) {
-    const Graph graph = graph_of(R"({"name": "g", "inputs": {"x": {"dtype": "f32", "shape": )" + x +
-                                 R"(}, "w": {"dtype": "f32", "shape": )" + w + R"(}}, "ops": [{"op": "conv", "in": ["x", "w"], "out": "y")" + more +
-                                 R"(}], "outputs": ["y"]})");
+    const Graph graph =
+        graph_of(R"({"name": "g", "inputs": {"x": {"dtype": "f32", "shape": )" + x + R"(}, "w": {"dtype": "f32", "shape": )" + w +
+                 R"(}}, "ops": [{"op": "conv", "in": ["x", "w"], "out": "y")" + more + R"(}], "outputs": ["y"]})");
     return plan_of(graph).groups[0].kind;
   };
   CHECK(kind("[1, 8, 64]", "[8, 1, 4]", R"(, "groups": 8, "padding": "causal")") == TemplateKind::kStencil);

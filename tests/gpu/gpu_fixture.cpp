@@ -78,8 +78,8 @@ Gpu& Gpu::instance() {
 }
 
 void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuRun& run) {
-  INFO(title << (run.special_values ? ", special values" : "") << (run.shift_elements ? ", misaligned" : "") << (run.fuse ? "" : ", unfused")
-             << (run.capture ? ", captured" : ""));
+  INFO(title << (run.special_values ? ", special values" : "") << (run.shift_elements ? ", misaligned" : "")
+             << (run.fuse ? "" : ", unfused") << (run.capture ? ", captured" : ""));
   CompileOptions options;
   options.device = device_model(target_);
   options.plan.fuse = run.fuse;
@@ -99,7 +99,8 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
     if (run.special_values) sprinkle_special_values(tensor, run.seed + index);
     FencedBuffer buffer = FencedBuffer::make(*driver_, tensor.bytes.size(), run.shift_elements * dtype_bytes(tensor.dtype));
     if (!tensor.bytes.empty()) {
-      succeed(buffer.memory.upload({reinterpret_cast<const std::uint8_t*>(tensor.bytes.data()), tensor.bytes.size()}, nullptr, buffer.begin));
+      succeed(
+          buffer.memory.upload({reinterpret_cast<const std::uint8_t*>(tensor.bytes.data()), tensor.bytes.size()}, nullptr, buffer.begin));
     }
     input_pointers.push_back(buffer.pointer());
     input_buffers.push_back(std::move(buffer));
@@ -137,7 +138,8 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
     const auto& all = outcomes[0].outputs[index];
     CHECK(buffer.fences_hold(all));
     HostTensor got = HostTensor::make(graph.value(id).dtype, concrete_shape(graph.value(id).shape, dims));
-    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(buffer.begin), got.bytes.size(), reinterpret_cast<std::uint8_t*>(got.bytes.data()));
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(buffer.begin), got.bytes.size(),
+                reinterpret_cast<std::uint8_t*>(got.bytes.data()));
     const Comparison comparison = compare(got, wanted[index], default_tolerance(graph, id));
     INFO(comparison_text(comparison));
     CHECK(comparison.passed);

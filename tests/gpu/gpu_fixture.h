@@ -1,5 +1,5 @@
-// Runs descriptions on the GPU the way a careful caller would, and judges them: outputs poisoned and fenced, every kernel run twice, results
-// compared with the reference.
+// Runs descriptions on the GPU the way a careful caller would, and judges them: outputs poisoned and fenced, every kernel run twice,
+// results compared with the reference.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ struct GpuRun {
   bool fuse = true;
   std::uint64_t seed = 1;
   double low = -1.0, high = 1.0;  // of the first input; the others, weights and biases mostly, lie in [-1/4, 1/4)
-  unsigned shift_elements = 0;   // every pointer moved by that many elements: misaligned for vectors
-  bool special_values = false;   // NaN, infinities, denormals and large magnitudes among the inputs
-  bool capture = false;          // launched by replaying a captured graph
+  unsigned shift_elements = 0;    // every pointer moved by that many elements: misaligned for vectors
+  bool special_values = false;    // NaN, infinities, denormals and large magnitudes among the inputs
+  bool capture = false;           // launched by replaying a captured graph
   ConfigOverrides overrides;
 };
 

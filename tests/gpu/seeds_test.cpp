@@ -31,8 +31,8 @@ TEST_CASE("gpu: mean cross entropy at its real size", "[gpu]") {
 }
 
 TEST_CASE("gpu: causal conv1d, correctness and timed sizes, through capture", "[gpu]") {
-  const std::int64_t sizes[][4] = {{1, 64, 64, 4},     {2, 128, 128, 4},   {1, 256, 256, 3},   {1, 128, 64, 8},
-                                   {4, 64, 128, 4},    {1, 1536, 2048, 4}, {1, 2560, 2048, 4}, {1, 2560, 4096, 4}};
+  const std::int64_t sizes[][4] = {{1, 64, 64, 4},  {2, 128, 128, 4},   {1, 256, 256, 3},   {1, 128, 64, 8},
+                                   {4, 64, 128, 4}, {1, 1536, 2048, 4}, {1, 2560, 2048, 4}, {1, 2560, 4096, 4}};
   for (const auto& s : sizes) {
     const Graph graph = seed("causal_conv1d", {{"B", s[0]}, {"D", s[1]}, {"S", s[2]}, {"W", s[3]}});
     GpuRun run;
@@ -72,14 +72,16 @@ TEST_CASE("gpu: out of device memory is a typed error", "[gpu]") {
 }
 
 TEST_CASE("gpu: a mean over targets that are all ignored is NaN, and the workspace is left clean", "[gpu]") {
-  const Graph graph = parse_graph(R"j({"name": "ignored", "inputs": {"x": {"dtype": "f32", "shape": [700, 33]}, "m": {"dtype": "i64", "shape": [700]}},
+  const Graph graph =
+      parse_graph(R"j({"name": "ignored", "inputs": {"x": {"dtype": "f32", "shape": [700, 33]}, "m": {"dtype": "i64", "shape": [700]}},
     "ops": [{"op": "map", "in": ["m"], "out": "t", "expr": "where(m == m, -100, m)", "dtype": "i64"},
             {"op": "cross_entropy", "in": ["x", "t"], "out": "y"}], "outputs": ["y"]})j");
   Gpu::instance().check("all ignored", graph, {}, {});
 }
 
 TEST_CASE("gpu: kernels that combine the whole grid give the same bits over many launches", "[gpu][stress]") {
-  const Graph graph = parse_graph(R"({"name": "stress", "inputs": {"x": {"dtype": "f32", "shape": [4096, 1024]}, "t": {"dtype": "i64", "shape": [4096]}},
+  const Graph graph =
+      parse_graph(R"({"name": "stress", "inputs": {"x": {"dtype": "f32", "shape": [4096, 1024]}, "t": {"dtype": "i64", "shape": [4096]}},
     "ops": [{"op": "cross_entropy", "in": ["x", "t"], "out": "y"}, {"op": "reduce", "in": ["x"], "out": "s", "kind": "sum", "axes": [0, 1]}],
     "outputs": ["y", "s"]})");
   for (int i = 0; i < 20; ++i) {

@@ -52,8 +52,9 @@ std::string without_comments_and_strings(std::string_view text) {
         const std::size_t parenthesis = std::min(text.find('(', i), text.size());
         const std::string close = ")" + std::string(text.substr(i + 2, parenthesis - i - 2)) + "\"";
         const std::size_t end = std::min(text.find(close, parenthesis), text.size() - close.size()) + close.size();
-        std::replace_if(out.begin() + static_cast<std::ptrdiff_t>(i), out.begin() + static_cast<std::ptrdiff_t>(end),
-                        [](char raw) { return raw != '\n'; }, ' ');
+        std::replace_if(
+            out.begin() + static_cast<std::ptrdiff_t>(i), out.begin() + static_cast<std::ptrdiff_t>(end),
+            [](char raw) { return raw != '\n'; }, ' ');
         i = end - 1;
         continue;
       }

@@ -31,7 +31,8 @@ Faults machine_path_faults(std::string_view name, std::string_view generated);
 
 // Files of the checkout below `directory` with one of these extensions (".h"), relative to `root`, sorted. A directory that
 // does not exist has none.
-std::vector<std::string> files_below(const std::filesystem::path& root, const std::string& directory, const std::vector<std::string>& extensions);
+std::vector<std::string> files_below(const std::filesystem::path& root, const std::string& directory,
+                                     const std::vector<std::string>& extensions);
 
 // The whole file; empty when it cannot be read.
 std::string read_file(const std::filesystem::path& file);

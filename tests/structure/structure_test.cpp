@@ -50,7 +50,8 @@ TEST_CASE("structure: the include check sees an upward include", "[structure]") 
   CHECK(include_faults("ops/a.h", "#include \"codegen/plan.h\"").size() == 1);
   CHECK(include_faults("autotune/a.h", "#include \"tools/cli.h\"").size() == 1);
   CHECK(include_faults("runtime/api/a.cpp", "#include \"tools/cli.h\"").size() == 1);
-  CHECK(include_faults("codegen/a.h", "#include \"ops/graph.h\"\n#include \"runtime/error.h\"\n#include \"llvm/ADT/StringRef.h\"\n").empty());
+  CHECK(
+      include_faults("codegen/a.h", "#include \"ops/graph.h\"\n#include \"runtime/error.h\"\n#include \"llvm/ADT/StringRef.h\"\n").empty());
   CHECK(include_faults("runtime/api/a.cpp", "#include \"autotune/timer.h\"\n#include \"runtime/program.h\"").empty());
   CHECK(include_faults("tools/a.cpp", "#include \"autotune/timer.h\"\n#include \"runtime/api/tilewright.h\"").empty());
 }
@@ -67,14 +68,15 @@ TEST_CASE("structure: the asm check sees asm and overlooks comments and strings"
 }
 
 TEST_CASE("structure: the path check sees a missing file", "[structure]") {
-  const Faults faults = tilewright_tests::path_faults(
-      kRoot, "docs/x.md",
-      "`runtime/error.h` `runtime/no_such.h` `runtime/{error,lost}.h` `ops/*.h` `ops/*.nothing` `tests/` `tools/test dev` `a/b` `runtime/<x>.h`\n"
-      "[a](../LICENSE) [b](missing.md) [c](https://example.org/x) [d](#part)\n");
-  CHECK(joined(faults) == "docs/x.md:1: runtime/no_such.h does not exist\n"
-                          "docs/x.md:1: runtime/lost.h does not exist\n"
-                          "docs/x.md:1: ops/*.nothing does not exist\n"
-                          "docs/x.md:2: missing.md does not exist\n");
+  const Faults faults = tilewright_tests::path_faults(kRoot, "docs/x.md",
+                                                      "`runtime/error.h` `runtime/no_such.h` `runtime/{error,lost}.h` `ops/*.h` "
+                                                      "`ops/*.nothing` `tests/` `tools/test dev` `a/b` `runtime/<x>.h`\n"
+                                                      "[a](../LICENSE) [b](missing.md) [c](https://example.org/x) [d](#part)\n");
+  CHECK(joined(faults) ==
+        "docs/x.md:1: runtime/no_such.h does not exist\n"
+        "docs/x.md:1: runtime/lost.h does not exist\n"
+        "docs/x.md:1: ops/*.nothing does not exist\n"
+        "docs/x.md:2: missing.md does not exist\n");
 }
 
 TEST_CASE("structure: fenced blocks are taken out whole", "[structure]") {

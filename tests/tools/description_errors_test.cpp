@@ -14,7 +14,8 @@ ToolRun show(const std::string& json, std::vector<std::string> more = {}) {
 }
 
 std::string softmax_over(const std::string& input) {
-  return R"({"name": "d", "inputs": {"x": )" + input + R"(}, "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})";
+  return R"({"name": "d", "inputs": {"x": )" + input +
+         R"(}, "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})";
 }
 
 }  // namespace

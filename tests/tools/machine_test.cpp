@@ -68,6 +68,7 @@ TEST_CASE("machine: a store that cannot be written keeps no kernel from its user
   const ToolRun cubin = run_tool({"show", file, "--what", "cubin", "--target", "sm_90a"}, environment);
   CHECK(cubin.status == 0);
   CHECK(contains(cubin.out, "registers"));
-  check_failure(run_tool({"compile", file, "--target", "sm_90a"}, environment), 2, {environment.at("TILEWRIGHT_CACHE_DIR"), "TILEWRIGHT_CACHE_DIR"});
+  check_failure(run_tool({"compile", file, "--target", "sm_90a"}, environment), 2,
+                {environment.at("TILEWRIGHT_CACHE_DIR"), "TILEWRIGHT_CACHE_DIR"});
   CHECK(contains(run_tool({"doctor"}, environment).out, "NOT WRITABLE"));
 }

@@ -36,7 +36,9 @@ TEST_CASE("run: the reference gives the same checksum for the same seed", "[tool
   ScratchDirectory scratch;
   const std::string file = scratch.write("d.json", kSoftmax);
   const auto checksum = [&](const std::string& seed) {
-    return first_output(json_of(run_tool({"run", file, "--on", "reference", "--seed", seed, "--json"}, without_driver()))).getString("checksum")->str();
+    return first_output(json_of(run_tool({"run", file, "--on", "reference", "--seed", seed, "--json"}, without_driver())))
+        .getString("checksum")
+        ->str();
   };
   CHECK(checksum("1") == checksum("1"));
   CHECK(checksum("1") != checksum("2"));

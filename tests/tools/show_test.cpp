@@ -108,5 +108,6 @@ TEST_CASE("bench: cold start is measured without a GPU up to the cubin", "[tools
   CHECK(*json.getObject("warm_store")->getNumber("nvrtc_total") == 0);
   CHECK(*json.getObject("warm_store")->getNumber("total") > 0);
   CHECK(json.getObject("empty_store")->getBoolean("launched") == false);
-  check_failure(run_tool({"bench", "--cold", file, "--repeats", "1", "--target", "sm_90a"}, without_nvrtc()), 3, {"/nonexistent/libnvrtc.so"});
+  check_failure(run_tool({"bench", "--cold", file, "--repeats", "1", "--target", "sm_90a"}, without_nvrtc()), 3,
+                {"/nonexistent/libnvrtc.so"});
 }

@@ -54,7 +54,8 @@ struct ToolRun {
 using Environment = std::map<std::string, std::string>;
 
 // `environment` is added to the caller's; the store is in a scratch directory unless it says otherwise. `directory`: where the tool runs.
-inline ToolRun run_tool(const std::vector<std::string>& arguments, const Environment& environment = {}, const std::string& directory = "/") {
+inline ToolRun run_tool(const std::vector<std::string>& arguments, const Environment& environment = {},
+                        const std::string& directory = "/") {
   ScratchDirectory scratch;
   Environment wanted = environment;
   wanted.try_emplace("TILEWRIGHT_CACHE_DIR", scratch.path("store"));
