@@ -14,7 +14,6 @@ struct ConvShape {
   std::array<std::int64_t, 3> stride{1, 1, 1}, dilation{1, 1, 1}, pad_before{0, 0, 0};
   std::int64_t groups = 1;
   unsigned spatial = 3;
-  bool has_bias = false;
 
   // Where spatial dimension `axis` of the tensor (2 is the first) stands among the three.
   unsigned position(unsigned axis) const { return axis - 2 + 3 - spatial; }

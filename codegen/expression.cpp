@@ -119,9 +119,7 @@ class Writer {
     if (!inserted) return seen->second;
     std::string args[3];
     for (std::size_t i = 0; i < expr->args.size(); ++i) args[i] = visit(expr->args[i]);
-    std::string name = fmt::format("t{}", names_.size() - 1);
-    while (used_.count(name) != 0) name += "_";
-    used_.insert({name, true});
+    std::string name = fmt::format("t{}", next_++);
     out_ += fmt::format("{}const {} {} = {};\n", indent_, compute_type_text(expr->type), name, spell(*expr, args));
     return names_[expr.get()] = name;
   }
@@ -156,7 +154,7 @@ class Writer {
   llvm::ArrayRef<std::string> operands_;
   std::string indent_;
   std::unordered_map<const ExprNode*, std::string> names_;
-  std::unordered_map<std::string, bool> used_;
+  unsigned next_ = 0;  // number of the next temporary
 };
 
 }  // namespace

@@ -22,9 +22,8 @@ class HooksWriter {
   bool fits_index32() const { return fits_index32_; }
 
   // Reads V elements of `map` at logical index i of `space` into `v`:  template <int V> void NAME(Index i, Value (&v)[V]) const.
-  // Declares Value as the compute type of the expression.
   void add_vector_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space);
-  // Scalar read in the storage type of `dtype` (f32, f16, bf16) or, with `type` "float", widened:  TYPE NAME(Index i) const.
+  // Scalar read of `map` at index i of `space`, converted to `type`, such as "float" or "tw::f16":  TYPE NAME(Index i) const.
   void add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type);
   // Applies `stage` to V incoming values at index i of the shape of `result`, rounds and writes:
   //   template <int V> void NAME(Index i, const Value (&v)[V]) const.

@@ -85,7 +85,9 @@ llvm::Error check_overrides(const ConfigOverrides& overrides, const std::set<std
     if (used.count(name) != 0) continue;
     std::vector<std::string> known;
     for (const LoweredKernel& kernel : program.kernels) {
-      for (const auto& [parameter, chosen] : kernel.parameters) known.push_back(parameter);
+      for (const auto& [parameter, chosen] : kernel.parameters) {
+        if (!llvm::is_contained(known, parameter)) known.push_back(parameter);
+      }
     }
     std::vector<llvm::StringRef> refs(known.begin(), known.end());
     const llvm::StringRef nearest = nearest_name(name, refs);
@@ -119,12 +121,6 @@ KernelArg arg_i64(std::string name, SizeExpr value) {
   arg.kind = KernelArg::Kind::kInt64;
   arg.name = std::move(name);
   arg.value = std::move(value);
-  return arg;
-}
-
-KernelArg arg_i32(std::string name, SizeExpr value) {
-  KernelArg arg = arg_i64(std::move(name), std::move(value));
-  arg.kind = KernelArg::Kind::kInt32;
   return arg;
 }
 

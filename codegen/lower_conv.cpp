@@ -53,7 +53,6 @@ void add_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& 
 }
 
 void read_tile_parameters(Lowering& lowering, const ConvProblem& problem, ConvTile& tile) {
-  const ConvTile before = tile;
   tile.warps = lowering.parameter("warps", tile.warps);
   tile.m_tiles = lowering.parameter("m_tiles", tile.m_tiles);
   tile.n_tiles = lowering.parameter("n_tiles", tile.n_tiles);
@@ -62,28 +61,46 @@ void read_tile_parameters(Lowering& lowering, const ConvProblem& problem, ConvTi
   tile.chunk_channels = lowering.parameter("chunk_channels", tile.chunk_channels);
   tile.planes_per_block = lowering.parameter("planes_per_block", tile.planes_per_block);
   tile.unroll = lowering.parameter("unroll", tile.unroll);
-  tile.prefetch = lowering.parameter("prefetch", tile.prefetch ? 1 : 0) != 0;
+  // The default was chosen for the default chunk.
+  const bool one_chunk = tile.chunk_channels >= problem.channels;
+  tile.prefetch = lowering.parameter("prefetch", tile.prefetch && one_chunk ? 1 : 0) != 0;
   tile.flush_steps = lowering.parameter("flush_steps", tile.flush_steps);
-  const bool moved = tile.tile_y != before.tile_y || tile.tile_x != before.tile_x || tile.chunk_channels != before.chunk_channels;
-  constexpr int kMaxPad = 31;
-  if (moved) choose_conv_pitches(problem, tile, kMaxPad);
 }
 
+// What has to hold before anything is computed from a tile.
 llvm::Error check_tile(const Lowering& lowering, const ConvProblem& problem, const ConvTile& tile) {
-  if (auto error = check_parameter(tile.warps >= 1 && tile.warps <= 32, lowering, "warps", tile.warps, "1 to 32")) return error;
-  if (auto error = check_parameter(tile.m_tiles >= 1 && tile.m_tiles <= 4, lowering, "m_tiles", tile.m_tiles, "1 to 4")) return error;
+  auto in_range = [&](llvm::StringRef name, std::int64_t value, std::int64_t low, std::int64_t high) {
+    return check_parameter(value >= low && value <= high, lowering, name, value, fmt::format("{} to {}", low, high));
+  };
+  if (auto error = in_range("warps", tile.warps, 1, 32)) return error;
+  if (auto error = in_range("m_tiles", tile.m_tiles, 1, 4)) return error;
+  if (auto error = in_range("planes_per_block", tile.planes_per_block, 1, 1 << 20)) return error;
+  if (auto error = in_range("unroll", tile.unroll, 1, 64)) return error;
+  if (auto error = in_range("flush_steps", tile.flush_steps, 0, 1 << 20)) return error;
   const bool all_channels = !problem.softmax || tile.n_tiles * 8 >= problem.out_channels;
   if (auto error = check_parameter(tile.n_tiles >= 1 && tile.n_tiles <= 16 && all_channels, lowering, "n_tiles", tile.n_tiles,
                                    "1 to 16, and all channels when a softmax follows")) {
     return error;
   }
-  const bool pixels = tile.tile_y >= 1 && tile.tile_x >= 1 && tile.tile_y * tile.tile_x <= tile.warps * tile.m_tiles * 16;
-  if (auto error = check_parameter(pixels, lowering, "tile_x", tile.tile_x, "tile_y * tile_x at most warps * m_tiles * 16")) return error;
+  const std::int64_t most_pixels = tile.warps * tile.m_tiles * 16;
+  if (auto error = in_range("tile_y", tile.tile_y, 1, most_pixels)) return error;
+  if (auto error = in_range("tile_x", tile.tile_x, 1, most_pixels)) return error;
+  if (auto error = check_parameter(tile.tile_y * tile.tile_x <= most_pixels, lowering, "tile_x", tile.tile_x,
+                                   "tile_y * tile_x at most warps * m_tiles * 16")) {
+    return error;
+  }
   const bool chunk = tile.chunk_channels >= 1 && tile.chunk_channels <= problem.channels &&
                      (!problem.narrow || tile.chunk_channels == problem.channels || tile.chunk_channels % 2 == 0);
   if (auto error = check_parameter(chunk, lowering, "chunk_channels", tile.chunk_channels,
-                                   "1 to the channels of a group (even for 16-bit operands)"))
+                                   "1 to the channels of a group (even for 16-bit operands)")) {
     return error;
+  }
+  const bool may_prefetch = tile.chunk_channels == problem.channels && problem.stride[conv_roles(problem.reduce_dim).z] == 1;
+  return check_parameter(!tile.prefetch || may_prefetch, lowering, "prefetch", 1,
+                         "0, or all channels in one chunk and stride 1 from plane to plane");
+}
+
+llvm::Error check_shared_bytes(const Lowering& lowering, const ConvProblem& problem, const ConvTile& tile) {
   const std::int64_t bytes = conv_shared_bytes(problem, tile);
   return check_parameter(bytes <= lowering.device.shared_bytes_per_block, lowering, "chunk_channels", tile.chunk_channels,
                          fmt::format("at most {} bytes of shared memory (this needs {})", lowering.device.shared_bytes_per_block, bytes));
@@ -128,7 +145,7 @@ ConvProblem conv_problem(const Graph& graph, const Group& group) {
 }
 
 llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
-  constexpr int kMaxPad = 31;
+  constexpr int kMaxPad = 31;  // words
   const ConvShape shape = conv_shape(lowering);
   const ConvProblem problem = conv_problem(lowering.graph, lowering.group);
   ConvTile tile;
@@ -136,8 +153,12 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
     return make_error(Status::kUnsupported, "convolution with {} channels and kernel {} does not fit {} bytes of shared memory",
                       problem.channels, braces(problem.kernel), lowering.device.shared_bytes_per_block);
   }
+  const ConvTile chosen = tile;
   read_tile_parameters(lowering, problem, tile);
   if (llvm::Error error = check_tile(lowering, problem, tile)) return error;
+  const bool moved = tile.tile_y != chosen.tile_y || tile.tile_x != chosen.tile_x || tile.chunk_channels != chosen.chunk_channels;
+  if (moved) choose_conv_pitches(problem, tile, kMaxPad);
+  if (llvm::Error error = check_shared_bytes(lowering, problem, tile)) return error;
   const std::int64_t min_blocks = lowering.parameter("min_blocks_per_sm", 0);  // 0: the compiler takes the registers it likes
   if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32"))
     return error;

@@ -25,7 +25,6 @@ ConvShape conv_shape(const Lowering& lowering) {
   shape.out_channels = w[0];
   shape.groups = conv.groups;
   shape.spatial = conv.spatial();
-  shape.has_bias = op.inputs.size() > 2;
   for (unsigned d = 0; d < shape.spatial; ++d) {
     const unsigned at = shape.position(d + 2);
     shape.in_size[at] = x[d + 2];
@@ -76,12 +75,12 @@ llvm::Expected<KernelSpec> lower_conv_direct(Lowering& lowering) {
   const std::int64_t threads = lowering.parameter("block_threads", 128);
   const std::int64_t outputs = lowering.parameter(
       "channels_per_thread", static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(outs, 8)))));
-  const std::int64_t work = lowering.expected(pixels) * outs * shape.groups / (threads * outputs);
-  const std::int64_t pixels_per_thread = lowering.parameter("pixels_per_thread", work >= 4 * 264 ? 4 : work >= 2 * 264 ? 2 : 1);
   if (llvm::Error error = check_block_threads(lowering, threads)) return error;
   if (llvm::Error error =
           check_parameter(llvm::is_contained({1, 2, 4, 8}, outputs), lowering, "channels_per_thread", outputs, "1, 2, 4 or 8"))
     return error;
+  const std::int64_t work = lowering.expected(pixels) * outs * shape.groups / (threads * outputs);
+  const std::int64_t pixels_per_thread = lowering.parameter("pixels_per_thread", work >= 4 * 264 ? 4 : work >= 2 * 264 ? 2 : 1);
   if (llvm::Error error = check_parameter(llvm::is_contained({1, 2, 4}, pixels_per_thread), lowering, "pixels_per_thread",
                                           pixels_per_thread, "1, 2 or 4")) {
     return error;
@@ -90,7 +89,9 @@ llvm::Expected<KernelSpec> lower_conv_direct(Lowering& lowering) {
   const bool kernel_baked = llvm::all_of(shape.kernel, [](const SizeExpr& size) { return size.is_constant() && size.constant() > 0; });
   std::int64_t staged = 0;
   if (kernel_baked) {
-    const std::int64_t channel_bytes = product(shape.kernel).constant() * std::max<std::int64_t>(outputs, 4) * 4;
+    // More taps than this do not fit for a single channel, and their bytes could overflow.
+    const std::int64_t taps = std::min<std::int64_t>(product(shape.kernel).constant(), 1025);
+    const std::int64_t channel_bytes = taps * std::max<std::int64_t>(outputs, 4) * 4;
     staged = std::min<std::int64_t>(16, 16384 / channel_bytes);
     const std::int64_t channels = std::max<std::int64_t>(1, lowering.expected(channels_per_group));
     staged = std::min(staged, static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(channels))));

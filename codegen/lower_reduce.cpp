@@ -96,7 +96,11 @@ llvm::Error check_tile(const Lowering& lowering, const ReduceTile& tile, bool co
                           tile.team_threads, "a power of two, or by rows a multiple of 32, that divides block_threads")) {
     return error;
   }
-  if (llvm::Error error = check_parameter(tile.unroll >= 1 && tile.unroll <= 16, lowering, "unroll", tile.unroll, "1 to 16")) return error;
+  const bool unroll_fits = tile.unroll >= 1 && tile.unroll <= 16 && tile.unroll * tile.vector_elems <= 64;
+  if (llvm::Error error =
+          check_parameter(unroll_fits, lowering, "unroll", tile.unroll, "1 to 16, at most 64 elements in flight (unroll * vector_elems)")) {
+    return error;
+  }
   return check_parameter(tile.splits >= 1 && tile.splits <= 1024, lowering, "splits", tile.splits, "1 to 1024");
 }
 

@@ -37,7 +37,6 @@ std::string baked(const SizeExpr& size);
 
 // Fields of a template's args struct.
 KernelArg arg_i64(std::string name, SizeExpr value);
-KernelArg arg_i32(std::string name, SizeExpr value);
 KernelArg arg_f32(std::string name, float value);
 KernelArg arg_buffer(std::string name, BufferRef buffer);
 KernelArg arg_misalignment();

@@ -1,10 +1,12 @@
 #include "codegen/plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "codegen/conv_tile.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "runtime/error.h"
 
 namespace tilewright {
@@ -30,12 +32,15 @@ Expr stored(Expr expr, DType dtype) {
   return node;
 }
 
-// Compute type of operand `slot` as the expression uses it; f32 when it does not.
+// Compute type of operand `slot` as the expression uses it; f32 when it does not. Each node is looked at once: expressions share nodes.
 DType slot_type(const Expr& expr, unsigned slot) {
-  if (expr->fn == ExprFn::kOperand && expr->operand == slot) return expr->type;
-  for (const Expr& arg : expr->args) {
-    const DType type = slot_type(arg, slot);
-    if (type != DType::kF32) return type;
+  llvm::SmallPtrSet<const ExprNode*, 16> seen;
+  llvm::SmallVector<const ExprNode*, 16> waiting{expr.get()};
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.pop_back_val();
+    if (!seen.insert(node).second) continue;
+    if (node->fn == ExprFn::kOperand && node->operand == slot) return node->type;
+    for (const Expr& arg : node->args) waiting.push_back(arg.get());
   }
   return DType::kF32;
 }
@@ -61,7 +66,6 @@ class Planner {
   bool absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user);
   bool absorb_reduction(Group& group, OpId user);
   bool absorb_softmax(Group& group, OpId user);
-  FusedMap inline_producers(Group& group, ValueId value);
   void inline_into(Group& group, FusedMap& map);
   bool can_inline(ValueId value, const Group& group) const;
   std::optional<OpId> only_user(ValueId value) const;
@@ -160,7 +164,13 @@ bool Planner::can_inline(ValueId value, const Group& group) const {
   const Value& v = graph_.value(value);
   if (!v.producer || taken_.test(*v.producer) || graph_.is_output(value)) return false;
   if (!as_map(graph_.op(*v.producer))) return false;
-  return llvm::all_of(graph_.users(value), [&](OpId user) { return llvm::is_contained(group.ops, user); });
+  if (!llvm::all_of(graph_.users(value), [&](OpId user) { return llvm::is_contained(group.ops, user); })) return false;
+  // Where several operands or stages want it, it is written once: inlined into one of them, the others would read what no kernel writes.
+  auto wants = [&](const FusedMap& map) { return llvm::is_contained(map.leaves, value); };
+  const auto stages =
+      llvm::count_if(std::initializer_list<const FusedMap*>{&group.after_anchor, &group.after_reduction, &group.after_softmax},
+                     [&](const FusedMap* stage) { return wants(*stage); });
+  return llvm::count_if(group.prologues, wants) + stages <= 1;
 }
 
 // Replaces leaves by the expressions that make them, as long as that is allowed.
@@ -194,15 +204,6 @@ void Planner::inline_into(Group& group, FusedMap& map) {
     group.ops.push_back(producer);
     slot = 0;
   }
-}
-
-FusedMap Planner::inline_producers(Group& group, ValueId value) {
-  FusedMap map;
-  map.leaves.push_back(value);
-  if (!can_inline(value, group)) return map;
-  map.expr = operand_expr(0, compute_type(graph_.value(value).dtype));
-  inline_into(group, map);
-  return map;
 }
 
 bool Planner::absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user) {
@@ -323,12 +324,16 @@ void Planner::start_map_group(OpId id) {
 void Planner::finish(Group& group) {
   if (group.anchor) {
     const Op& op = graph_.op(*group.anchor);
+    for (ValueId input : op.inputs) {
+      group.prologues.emplace_back();
+      group.prologues.back().leaves.push_back(input);
+    }
     for (auto [slot, input] : llvm::enumerate(op.inputs)) {
       // The direct convolution reads each element many times and targets are indices, so their producers stay kernels of their own.
       const bool may_inline = group.kind != TemplateKind::kConvDirect && graph_.value(input).dtype != DType::kI64 && slot < 2;
-      FusedMap plain;
-      plain.leaves.push_back(input);
-      group.prologues.push_back(may_inline ? inline_producers(group, input) : plain);
+      if (!may_inline || !can_inline(input, group)) continue;
+      group.prologues[slot].expr = operand_expr(0, compute_type(graph_.value(input).dtype));
+      inline_into(group, group.prologues[slot]);
     }
   }
   for (FusedMap* stage : {&group.after_anchor, &group.after_reduction, &group.after_softmax}) {

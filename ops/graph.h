@@ -19,7 +19,7 @@ namespace tilewright {
 using ValueId = std::uint32_t;
 using OpId = std::uint32_t;
 
-// What contractions may do to f32 operands (DESIGN.md section 3). kBf16x3 is refused by name until it exists.
+// What contractions may do to f32 operands (docs/descriptions.md). kBf16x3 is refused by name until it exists.
 enum class Precision : std::uint8_t { kIeee, kTf32x3, kBf16x3, kTf32, kBf16 };
 llvm::StringRef precision_name(Precision precision);
 std::optional<Precision> parse_precision(llvm::StringRef name);

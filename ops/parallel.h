@@ -10,8 +10,8 @@
 
 namespace tilewright {
 
-// body(begin, end) for consecutive pieces of [0, count), each of at most `grain` (at least 1) elements, on up to `threads` threads (0: one per
-// core), in no order; the calling thread is one of them. An exception of the standard library (memory) reaches the caller.
+// body(begin, end) for consecutive pieces of [0, count), each of at most `grain` (at least 1) elements, on up to `threads` threads (0: one
+// per core), in no order; the calling thread is one of them. An exception of the standard library (memory) reaches the caller.
 template <typename Body>
 void parallel_pieces(std::int64_t count, std::int64_t grain, unsigned threads, const Body& body) {
   const std::int64_t pieces = count / grain + (count % grain != 0);

@@ -216,7 +216,7 @@ HostTensor random_input(const Graph& graph, ValueId input, llvm::ArrayRef<std::i
   // The product is exact when high - low has at most 29 significant bits, so that a fused multiply-add gives the same bits.
   const auto uniform = [=](std::uint64_t bits) { return low + (high - low) * (static_cast<double>(bits >> 40) * 0x1p-24); };
   const auto integer = [](std::uint64_t bits) { return static_cast<std::int64_t>(bits % 200) - 100; };
-  const auto half = [=](auto to_bits, auto to_float) {
+  const auto half = [&](auto to_bits, auto to_float) {
     fill<std::uint16_t>(tensor, stream, [=](std::uint64_t bits) {
       const std::uint16_t rounded = to_bits(uniform(bits));
       return to_float(rounded) < high ? rounded : to_bits(low);

@@ -18,9 +18,9 @@ struct HostTensor {
 
   // Zero-filled. `strides` empty = row-major.
   static HostTensor make(DType dtype, llvm::ArrayRef<std::int64_t> shape, llvm::ArrayRef<std::int64_t> strides = {});
-  std::int64_t element_count() const;          // product of the shape
-  std::int64_t storage_elements() const;       // elements the buffer holds
-  bool is_row_major() const;                   // strides of dimensions of size 1 do not matter
+  std::int64_t element_count() const;     // product of the shape
+  std::int64_t storage_elements() const;  // elements the buffer holds
+  bool is_row_major() const;              // strides of dimensions of size 1 do not matter
   // Element at linear row-major logical index, widened to double (bool: 0 or 1; i64 exactly up to 2^53).
   double at(std::int64_t linear) const;
   // Rounds to nearest even for f16/bf16, saturating never: overflow gives infinity.
@@ -41,7 +41,8 @@ double round_to_dtype(double value, DType dtype);
 llvm::SmallVector<std::int64_t, 6> concrete_shape(llvm::ArrayRef<SizeExpr> shape, llvm::ArrayRef<std::int64_t> dims);
 
 // Seeded data for an input, the same bits on every machine and for any number of threads. The generator is counter based: element i of the
-// storage (not of the logical order) is made from output i of the SplitMix64 sequence that starts at output `input` of the sequence of `seed`.
+// storage (not of the logical order) is made from output i of the SplitMix64 sequence that starts at output `input` of the sequence of
+// `seed`.
 //   floats  low + (high - low) * k / 2^24 for a 24-bit k, rounded to the dtype; what would round to `high` is `low` instead
 //   i32, i64  [-100, 100); bool  0 or 1
 // i64 inputs that a cross_entropy of `graph` reads as targets are class indices in [0, C), or ignore_index where C is 0.

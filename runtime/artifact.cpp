@@ -262,10 +262,10 @@ llvm::Expected<std::vector<std::shared_ptr<const Artifact>>> Builder::get_all(ll
   const auto work = [&] {
     for (std::size_t i = next++; i < sources.size(); i = next++) results[i].emplace(get(sources[i], target));
   };
-  std::vector<std::thread> workers;
+  std::vector<std::jthread> workers;  // joined even when starting another one fails
   for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
   work();
-  for (std::thread& worker : workers) worker.join();
+  for (std::jthread& worker : workers) worker.join();
 
   std::vector<ArtifactPtr> artifacts;
   std::optional<ErrorFacts> first;

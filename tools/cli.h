@@ -16,7 +16,7 @@
 
 namespace tilewright::cli {
 
-// Exit status of the process (DESIGN.md section 8).
+// Exit status of the process.
 enum ExitStatus : int {
   kGood = 0,
   kBad = 1,      // the thing asked about is bad: a mismatch, a corrupt entry, a kernel that does not compile

@@ -72,10 +72,10 @@ void run_jobs(std::vector<Job>& jobs, Builder& builder, unsigned threads) {
     }
   };
   if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::thread> pool;
+  std::vector<std::jthread> pool;  // joined even when starting another one fails
   for (unsigned i = 1; i < std::min<std::size_t>(threads, jobs.size()); ++i) pool.emplace_back(work);
   work();
-  for (std::thread& thread : pool) thread.join();
+  for (std::jthread& thread : pool) thread.join();
 }
 
 std::string jobs_text(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {

@@ -219,7 +219,7 @@ llvm::Expected<Answer> show_cubin(const Subject& subject) {
     const std::uint32_t dynamic = subject.launch(index).dynamic_shared_bytes;
     answer.text += fmt::format(
         "{} for {}\n  registers {} a thread, local memory (spills) {} B, parameters {} B\n  shared {} B static, {} B dynamic\n"
-        "  code {} B, file {} B, {} threads at most\n  {} in {:.1f} ms, key {}\n",
+        "  code {} B, file {} B, {} threads at most\n  from {}, compiled in {:.1f} ms, key {}\n",
         artifact->entry, subject.target.name(), facts.registers, facts.local_bytes, facts.parameter_bytes, facts.static_shared_bytes,
         dynamic, facts.code_bytes, artifact->binary.size(), facts.max_threads, origin_name(artifact->origin), artifact->compile_ms,
         artifact->key);

@@ -1,4 +1,5 @@
 // The command line `tilewright`: parses, runs one command, prints its answer or one error line.
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>

@@ -1,11 +1,12 @@
 #include "tools/npy.h"
 
 #include <algorithm>
-#include <cstring>
 
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Process.h"
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/error.h"
 
@@ -33,16 +34,26 @@ llvm::StringRef value_of(llvm::StringRef header, llvm::StringRef key) {
 }
 
 llvm::Expected<DType> parse_descr(llvm::StringRef value, const std::string& name) {
-  const llvm::StringRef descr = value.size() > 1 ? value.drop_front(1).take_until([&](char c) { return c == value.front(); }) : value;
+  constexpr llvm::StringLiteral kWanted("wanted <f4, <f2, <i4, <i8, |b1, or <V2 for bf16");
+  if (value.empty()) return make_error(Status::kInvalidArgument, "{}: its header has no descr", name);
+  if (value.starts_with("[")) return make_error(Status::kInvalidArgument, "{}: a structured dtype; {}", name, kWanted);
+  const llvm::StringRef descr = value.drop_front(1).take_until([&](char c) { return c == value.front(); });
   for (const NpyDtype& known : kDtypes) {
     if (known.descr == descr) return known.dtype;
   }
-  return make_error(Status::kInvalidArgument, "{}: dtype '{}' is not one of <f4, <f2, <i4, <i8, |b1, <V2 (bf16)", name, descr);
+  if (descr.ends_with("f8")) {
+    return make_error(Status::kInvalidArgument, "{}: dtype '{}' (float64); {} (numpy: a.astype(numpy.float32))", name, descr, kWanted);
+  }
+  if (descr.starts_with(">")) {
+    return make_error(Status::kInvalidArgument, "{}: dtype '{}' is big-endian; {} (numpy: a.astype(a.dtype.newbyteorder('<')))", name,
+                      descr, kWanted);
+  }
+  return make_error(Status::kInvalidArgument, "{}: dtype '{}'; {}", name, descr, kWanted);
 }
 
 llvm::Expected<llvm::SmallVector<std::int64_t, 6>> parse_shape(llvm::StringRef value, const std::string& name) {
   llvm::SmallVector<std::int64_t, 6> shape;
-  if (!value.consume_front("(")) return make_error(Status::kInvalidArgument, "{}: its header has no shape", name);
+  if (!value.consume_front("(") || !value.contains(')')) return make_error(Status::kInvalidArgument, "{}: its header has no shape", name);
   llvm::SmallVector<llvm::StringRef, 6> parts;
   value.take_until([](char c) { return c == ')'; }).split(parts, ',', -1, false);
   for (llvm::StringRef part : parts) {
@@ -84,17 +95,23 @@ llvm::Expected<HostTensor> decode_npy(llvm::StringRef bytes, const std::string& 
   if (!dtype) return dtype.takeError();
   auto shape = parse_shape(value_of(header, "shape"), name);
   if (!shape) return shape.takeError();
-  std::size_t wanted = dtype_bytes(*dtype);
+  // Strides are products of the other sizes even where one is 0.
+  std::int64_t reach = static_cast<std::int64_t>(dtype_bytes(*dtype));
   for (std::int64_t size : *shape) {
-    if (__builtin_mul_overflow(wanted, static_cast<std::size_t>(size), &wanted)) {
+    if (__builtin_mul_overflow(reach, std::max<std::int64_t>(size, 1), &reach)) {
       return make_error(Status::kInvalidArgument, "{}: its shape is larger than memory", name);
     }
   }
+  const std::size_t wanted = llvm::is_contained(*shape, 0) ? 0 : static_cast<std::size_t>(reach);
   if (bytes.size() - begin != wanted) {
     return make_error(Status::kInvalidArgument, "{}: {} bytes of data, its header says {}", name, bytes.size() - begin, wanted);
   }
   HostTensor tensor = HostTensor::make(*dtype, *shape);
-  std::memcpy(tensor.bytes.data(), bytes.data() + begin, wanted);
+  const auto* data = reinterpret_cast<const std::byte*>(bytes.data()) + begin;
+  std::copy_n(data, wanted, tensor.bytes.begin());
+  if (*dtype == DType::kBool) {
+    for (std::byte& value : tensor.bytes) value = static_cast<std::byte>(value != std::byte{0});
+  }
   return tensor;
 }
 
@@ -117,8 +134,7 @@ std::string encode_npy(const HostTensor& tensor) {
   bytes += static_cast<char>(header.size() & 0xff);
   bytes += static_cast<char>(header.size() >> 8);
   bytes += header;
-  HostTensor row_major = HostTensor::make(tensor.dtype, tensor.shape);
-  if (tensor.strides == row_major.strides) {
+  if (tensor.is_row_major()) {
     bytes.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
     return bytes;
   }
@@ -130,13 +146,19 @@ std::string encode_npy(const HostTensor& tensor) {
 }
 
 llvm::Error save_npy(const std::string& path, const HostTensor& tensor) {
-  const std::string bytes = encode_npy(tensor);
-  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream& os) {
-    os << bytes;
-    return llvm::Error::success();
-  });
-  if (!error) return llvm::Error::success();
-  return make_error(Status::kIo, "{}: {}", path, llvm::toString(std::move(error)));
+  const std::string temporary = fmt::format("{}.{}.tmp", path, llvm::sys::Process::getProcessId());
+  std::error_code error;
+  llvm::raw_fd_ostream stream(temporary, error);
+  if (error) return make_error(Status::kIo, "cannot write {}: {}", path, error.message());
+  llvm::FileRemover remover(temporary);
+  stream << encode_npy(tensor);
+  stream.close();
+  error = stream.error();
+  stream.clear_error();  // the stream would end the process over an error that is left in it
+  if (!error) error = llvm::sys::fs::rename(temporary, path);
+  if (error) return make_error(Status::kIo, "cannot write {}: {}", path, error.message());
+  remover.releaseFile();
+  return llvm::Error::success();
 }
 
 }  // namespace tilewright::cli

@@ -8,11 +8,13 @@
 
 namespace tilewright::cli {
 
-// Error kInvalidArgument, naming the file and what was seen and wanted: not an .npy file, truncated, Fortran order, big endian, a dtype
-// that Tilewright has not (float64 among them); kIo when it cannot be read.
+// Versions 1, 2 and 3. Booleans other than 0 and 1 become 1. Error kInvalidArgument, naming the file, what was seen and what was wanted:
+// not an .npy file, truncated or too long, Fortran order, big endian, a dtype that Tilewright has not (float64 among them); kIo when it
+// cannot be read.
 llvm::Expected<HostTensor> load_npy(const std::string& path);
 
-// Writes a temporary file beside `path` and renames it. Error kIo.
+// Version 1, row-major whatever the strides of `tensor`. Writes a temporary file beside `path` and renames it, so that `path` is whole or
+// untouched. Error kIo.
 llvm::Error save_npy(const std::string& path, const HostTensor& tensor);
 
 // The same over bytes in memory.

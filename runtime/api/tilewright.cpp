@@ -95,6 +95,8 @@ tw_status guarded(tw_error** error, Body body) {
     return fail(TW_INTERNAL, "out of host memory", error);
   } catch (const std::exception& exception) {
     return fail(TW_INTERNAL, exception.what(), error);
+  } catch (...) {
+    return fail(TW_INTERNAL, "an exception of unknown type", error);
   }
 }
 
@@ -123,8 +125,8 @@ llvm::SmallVector<std::int64_t, 4> dims_of(const tw_program* program, const std:
   return llvm::SmallVector<std::int64_t, 4>(dims, dims + symbols.size());
 }
 
-// The program in the context current on this thread; loads it the first time.
-llvm::Expected<const Program*> loaded_program(tw_program* program) {
+// The program in the context current on this thread; loads it the first time, unless `stream` is being captured: loading would break that.
+llvm::Expected<const Program*> loaded_program(tw_program* program, CUstream stream = nullptr) {
   auto driver = tilewright::driver();
   if (!driver) return driver.takeError();
   CUcontext context = nullptr;
@@ -137,6 +139,16 @@ llvm::Expected<const Program*> loaded_program(tw_program* program) {
     return nullptr;
   };
   if (const Program* found = find()) return found;
+  if (stream) {
+    auto capturing = tilewright::is_capturing(*driver, stream);
+    if (!capturing) return capturing.takeError();
+    if (*capturing) {
+      return tilewright::make_error(
+          Status::kCompileInCapture,
+          "the program is not loaded on this device, and nothing may be loaded while the stream is captured; call "
+          "tw_program_load first");
+    }
+  }
   const std::lock_guard lock(program->loading);
   if (const Program* found = find()) return found;
   auto loaded = tilewright::load_program(*driver, program->compiled);
@@ -252,7 +264,7 @@ tw_status tw_program_workspace_bytes(const tw_program* program, const int64_t* d
 tw_status tw_program_initialize_workspace(tw_program* program, void* workspace, const int64_t* dims, void* stream, tw_error** error) {
   return guarded(error, [&]() -> llvm::Error {
     if (!program) return null_argument("tw_program_initialize_workspace", "program");
-    auto loaded = loaded_program(program);
+    auto loaded = loaded_program(program, static_cast<CUstream>(stream));
     if (!loaded) return loaded.takeError();
     const auto values = dims_of(program, dims);
     auto memory = workspace_of(**loaded, workspace, values);
@@ -267,7 +279,7 @@ tw_status tw_program_launch(tw_program* program, const void* const* inputs, size
     if (!program) return null_argument("tw_program_launch", "program");
     if ((!inputs && input_count > 0) || (!outputs && output_count > 0))
       return null_argument("tw_program_launch", inputs ? "outputs" : "inputs");
-    auto loaded = loaded_program(program);
+    auto loaded = loaded_program(program, static_cast<CUstream>(stream));
     if (!loaded) return loaded.takeError();
     const auto values = dims_of(program, dims);
     auto memory = workspace_of(**loaded, workspace, values);

@@ -87,8 +87,8 @@ TW_API const char* tw_program_dim_name(const tw_program* program, size_t index);
 
 /* Bytes of device memory a launch needs as scratch, for these dimension values (dims NULL: the defaults). */
 TW_API tw_status tw_program_workspace_bytes(const tw_program* program, const int64_t* dims, size_t* bytes, tw_error** error);
-/* Zeroes the parts of a workspace that kernels expect zero, on `stream` (a CUstream). Once after allocating it, and again after a launch
- * that was aborted. A workspace serves one stream at a time. */
+/* Zeroes the parts of a workspace that kernels expect zero, on `stream` (a CUstream). Once after allocating it, again whenever dims differ
+ * from those of the call before (its buffers move), and after a launch that was aborted. A workspace serves one stream at a time. */
 TW_API tw_status tw_program_initialize_workspace(tw_program* program, void* workspace, const int64_t* dims, void* stream, tw_error** error);
 
 /* Enqueues all kernels of the program on `stream` (a CUstream of the current context; NULL: the default stream). inputs and outputs are

@@ -53,6 +53,8 @@ struct Streaming {
   using Index = typename Hooks::Index;
   // Planes the next output plane adds to the ring: with a stride beyond the kernel's span some are never looked at.
   static constexpr int kNewPlanes = min_of(kConfig.stride[L::kZ], L::kSpan);
+  // With prefetch the loop over output planes also loads the first window, in turns that multiply nothing: loading is there once.
+  static constexpr int kFirstTurns = kConfig.prefetch && !L::kOnePlane ? L::kSpan : 0;
   static constexpr int kPrefetched = kConfig.prefetch ? ceil_div(L::kPlaneElems, L::kThreads) : 1;
 
   const Hooks& hooks;
@@ -87,16 +89,18 @@ struct Streaming {
   __device__ __forceinline__ void run(Accumulators<kConfig>& folded, const Gather<kConfig>& gather) const {
     StartValues<kConfig, Hooks> start_values;
     start_values.load(hooks, tile);
+    if constexpr (kFirstTurns == 0) {
 #pragma unroll 1
-    for (int p = 0; p < L::kSpan; ++p) stage(p, p);
+      for (int p = 0; p < L::kSpan; ++p) stage(p, p);
+    }
     Magnitudes seen;
     stage_weights<kConfig>(hooks, tile, shared.weights(0), 0, seen);
     if constexpr (L::kSplit) seen.raise(shared.weight_flags(0), 1);
     __syncthreads();
-    int slot = 0;  // of the window's first plane, plane p
-    int p = 0;
+    int p = -kFirstTurns;
+    int slot = kFirstTurns > 0 ? L::kSlots - kFirstTurns : 0;  // of the window's first plane, plane p
 #pragma unroll 1
-    for (int z = tile.first[0]; z < tile.z_end; ++z) {
+    for (int z = tile.first[0] - kFirstTurns; z < tile.z_end; ++z) {
       // The slots behind the window are free: nobody reads them until the barrier.
       const bool more = !L::kOnePlane && z + 1 < tile.z_end;
       const int last = p + kConfig.stride[L::kZ] + L::kSpan - 1;  // last plane of the next window
@@ -110,14 +114,17 @@ struct Streaming {
           for (int back = kNewPlanes - 1; back >= 0; --back) stage(last - back, to - back < 0 ? to - back + L::kSlots : to - back);
         }
       }
-      Accumulators<kConfig> acc;
-      start_values.start(acc);
-      bool f32 = false;
-      if constexpr (L::kSplit) f32 = needs_f32(p, slot);
-      if (f32) {
-        if constexpr (L::kSplit) multiply_unstaged<kConfig>(acc, hooks, tile, z, 0, kConfig.channels);
-      } else {
-        multiply_staged<kConfig, Hooks>(acc, gather, shared, 0, slot);
+      if (kFirstTurns == 0 || p >= 0) {
+        Accumulators<kConfig> acc;
+        start_values.start(acc);
+        bool f32 = false;
+        if constexpr (L::kSplit) f32 = needs_f32(p, slot);
+        if (f32) {
+          if constexpr (L::kSplit) multiply_unstaged<kConfig>(acc, hooks, tile, z, 0, kConfig.channels);
+        } else {
+          multiply_staged<kConfig, Hooks>(acc, gather, shared, 0, slot);
+        }
+        finish_plane<kConfig>(acc, folded, hooks, tile, z);
       }
       if constexpr (kConfig.prefetch) {
         if (more) {
@@ -126,7 +133,6 @@ struct Streaming {
           if constexpr (L::kSplit) next_seen.raise(shared.flags(to), static_cast<u32>(last) + 1);
         }
       }
-      finish_plane<kConfig>(acc, folded, hooks, tile, z);
       if (more) __syncthreads();
       p += kConfig.stride[L::kZ];
       slot += kConfig.stride[L::kZ];
@@ -230,7 +236,6 @@ __device__ __forceinline__ void conv(const ConvArgs& args, const Hooks& hooks) {
   }
   if constexpr (L::kReduces) {
     map_reduced_values<kConfig>(folded, hooks, tile);
-    if constexpr (kConfig.softmax) softmax_channels<kConfig>(folded, tile);
     store_plane<kConfig>(folded, hooks, tile, 0);
   }
 }

@@ -122,70 +122,80 @@ __device__ __forceinline__ void map_plane(Accumulators<kConfig>& acc, const Hook
   }
 }
 
-// Softmax over the block's channels, which are all there are: in place.
-template <ConvConfig kConfig, typename Index>
-__device__ __forceinline__ void softmax_channels(Accumulators<kConfig>& acc, const Tile<Index>& tile) {
+// Calls work(m, h, acc) for each of a thread's pixels, whose values work finds in acc[0][n][0] and acc[0][n][1]. kRolled: the code is there
+// once and registers change places between pixels, for work that a block does only once.
+template <ConvConfig kConfig, bool kRolled, typename Work>
+__device__ __forceinline__ void for_each_pixel(Accumulators<kConfig>& acc, Work work) {
+  constexpr int kPixels = kConfig.m_tiles * 2;
+#pragma unroll(kRolled ? 1 : kPixels)
+  for (int pixel = 0; pixel < kPixels; ++pixel) {
+    work(pixel / 2, pixel % 2, acc);
 #pragma unroll
-  for (int m = 0; m < kConfig.m_tiles; ++m) {
+    for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float greatest = -kInfinity;
+      for (int j = 0; j < 2; ++j) {
+        const float first = acc[0][n][j];
 #pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) greatest = fmaxf(greatest, acc[m][n][h * 2 + j]);
-        }
-      }
-      greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 1));
-      greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 2));
-      float sum = 0.0f;
-#pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          float& value = acc[m][n][h * 2 + j];
-          value = exp_fast(value - greatest);
-          if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) sum += value;
-        }
-      }
-      sum += __shfl_xor_sync(~0u, sum, 1);
-      sum += __shfl_xor_sync(~0u, sum, 2);
-      const float scale = 1.0f / sum;
-#pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-        acc[m][n][h * 2] *= scale;
-        acc[m][n][h * 2 + 1] *= scale;
+        for (int i = 1; i < kPixels; ++i) acc[(i - 1) / 2][n][(i - 1) % 2 * 2 + j] = acc[i / 2][n][i % 2 * 2 + j];
+        acc[kConfig.m_tiles - 1][n][2 + j] = first;
       }
     }
   }
 }
 
-// Final values of output plane z (0 when the planes are reduced) to the hooks.
+// Softmax over a pixel's channels, acc[0][n][0] and acc[0][n][1] of 4 lanes, in place. The block owns all channels there are.
+template <ConvConfig kConfig, typename Index>
+__device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const Tile<Index>& tile) {
+  float greatest = -kInfinity;
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) greatest = fmaxf(greatest, acc[0][n][j]);
+    }
+  }
+  greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 1));
+  greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 2));
+  float sum = 0.0f;
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      acc[0][n][j] = exp_fast(acc[0][n][j] - greatest);
+      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) sum += acc[0][n][j];
+    }
+  }
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  sum += __shfl_xor_sync(~0u, sum, 2);
+  const float scale = 1.0f / sum;
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+    acc[0][n][0] *= scale;
+    acc[0][n][1] *= scale;
+  }
+}
+
+// Softmax, if asked for, of output plane z (0 when the planes are reduced), and its final values to the hooks.
 template <ConvConfig kConfig, typename Hooks>
-__device__ __forceinline__ void store_plane(const Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
-                                            int z) {
+__device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile, int z) {
   using Index = typename Hooks::Index;
   const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
   const Index volume = Layout<kConfig>::kReduces ? image : image * tile.out[0];
   const Index base = (tile.batch * (kConfig.groups * kConfig.out_channels) + tile.group * kConfig.out_channels) * volume + z * image;
+  for_each_pixel<kConfig, Layout<kConfig>::kReduces>(acc, [&](int m, int h, Accumulators<kConfig>& values) {
+    if constexpr (kConfig.softmax) softmax_pixel<kConfig>(values, tile);
+    const PixelPosition at = pixel_position<kConfig>(tile, m, h);
+    if (!at.exists) return;
+    const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
 #pragma unroll
-  for (int m = 0; m < kConfig.m_tiles; ++m) {
+    for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const PixelPosition at = pixel_position<kConfig>(tile, m, h);
-      if (!at.exists) continue;
-      const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
-#pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int channel = lane_channel<kConfig>(tile, n, j);
-          if (channel_exists<kConfig, Index>(channel)) hooks.store(pixel + channel * volume, acc[m][n][h * 2 + j]);
-        }
+      for (int j = 0; j < 2; ++j) {
+        const int channel = lane_channel<kConfig>(tile, n, j);
+        if (channel_exists<kConfig, Index>(channel)) hooks.store(pixel + channel * volume, values[0][n][j]);
       }
     }
-  }
+  });
 }
 
 // Bias (of sums and means, where it could wait), the mean's division and the map of reduced values.
@@ -239,7 +249,6 @@ __device__ __forceinline__ void finish_plane(Accumulators<kConfig>& acc, Accumul
       }
     }
   } else {
-    if constexpr (kConfig.softmax) softmax_channels<kConfig>(acc, tile);
     store_plane<kConfig>(acc, hooks, tile, z);
   }
 }

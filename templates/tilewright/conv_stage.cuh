@@ -194,7 +194,7 @@ __device__ __forceinline__ void stage_weights(const Hooks& hooks, const Tile<typ
   using Index = typename Hooks::Index;
   using Operand = typename Hooks::Operand;
   constexpr int kWords = L::kWeightWords / L::kParts;
-  constexpr int kCount = min_of(ceil_div(kWords, L::kThreads), 6);
+  constexpr int kCount = min_of(ceil_div(kWords, L::kThreads), 4);
   const Index base = (static_cast<Index>(tile.group) * kConfig.out_channels + tile.out_channel) * kConfig.channels * L::kTaps +
                      static_cast<Index>(channel) * L::kTaps;
 #pragma unroll 1
@@ -211,13 +211,18 @@ __device__ __forceinline__ void stage_weights(const Hooks& hooks, const Tile<typ
       to[i] = L::kIeee ? k * (kConfig.n_tiles * 8) + n : pair * L::kLaneWords + (e & 1);
       const bool inside = e < kWords && k < L::kDepth && tile.out_channel + n < kConfig.out_channels;
       if (e >= kWords) to[i] = -1;
-      const int word = k / L::kTaps, tap = k - word * L::kTaps;
+      const Index row = base + static_cast<Index>(n) * (kConfig.channels * L::kTaps);
+      if constexpr (L::kWordChannels == 1) {
+        raw[i].channel[0] = Operand{};
+        const bool channel_exists = kConfig.channels % kConfig.chunk_channels == 0 || k < (kConfig.channels - channel) * L::kTaps;
+        if (inside && channel_exists) raw[i].channel[0] = hooks.load_w(row + k);
+      } else {
+        const int word = k / L::kTaps, tap = k - word * L::kTaps;
 #pragma unroll
-      for (int c = 0; c < L::kWordChannels; ++c) {
-        const int offset = word * L::kWordChannels + c;
-        raw[i].channel[c] = Operand{};
-        if (inside && channel + offset < kConfig.channels) {
-          raw[i].channel[c] = hooks.load_w(base + static_cast<Index>(n) * (kConfig.channels * L::kTaps) + offset * L::kTaps + tap);
+        for (int c = 0; c < L::kWordChannels; ++c) {
+          const int offset = word * L::kWordChannels + c;
+          raw[i].channel[c] = Operand{};
+          if (inside && channel + offset < kConfig.channels) raw[i].channel[c] = hooks.load_w(row + offset * L::kTaps + tap);
         }
       }
     }
@@ -235,6 +240,7 @@ __host__ __device__ __forceinline__ constexpr int table_position(int k) { return
 template <ConvConfig kConfig>
 __device__ __forceinline__ void stage_tables(u32* tables) {
   using L = Layout<kConfig>;
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x); i < L::kTables * L::kTableWords; i += L::kThreads) {
     const int table = i / L::kTableWords, k = i - table * L::kTableWords;
     const int word = k / L::kTaps, tap = k - word * L::kTaps;

@@ -68,12 +68,14 @@ struct LossOps {
 // What is subtracted before exp: keeps -infinity - -infinity out of rows or parts of rows without any finite element.
 __device__ __forceinline__ float reference_of(float max) { return max == -kInfinity ? 0.0f : max; }
 
-// One thread's share of its row: kVectors vectors of V elements at a time.
-template <RowConfig kConfig, int V, int kVectorCount, typename HooksType>
+// One thread's share of its row: kVectors vectors of V elements at a time, or, for data that vectors cannot reach, as many single elements
+// of the same chunk. Only the accesses differ, so that the arithmetic is in the kernel once.
+template <RowConfig kConfig, int kVectorCount, typename HooksType>
 struct Team {
   using Hooks = HooksType;
   using Index = typename Hooks::Index;
   using Value = typename Hooks::Value;
+  static constexpr int V = kConfig.vector_elems;
   static constexpr int kThreads = kConfig.row_threads;
   static constexpr int kVectors = kVectorCount;
   static constexpr int kElems = kVectors * V;
@@ -86,7 +88,8 @@ struct Team {
   Index base;   // of a row that exists, which an idle team reads in its place
   Index cols;
   int lane;
-  bool active;  // row exists
+  bool active;   // row exists
+  bool vectors;  // uniform: accesses are vectors
 
   __device__ __forceinline__ Team(const RowArgs& args, const Hooks& h) : hooks(h) {
     const int thread = static_cast<int>(threadIdx.x);
@@ -95,36 +98,60 @@ struct Team {
     active = kTeams == 1 || row < args.rows;
     cols = static_cast<Index>(kConfig.cols > 0 ? kConfig.cols : args.cols);
     base = static_cast<Index>(active ? row : args.rows - 1) * cols;
+    vectors = V == 1 || (args.misalignment == 0 && cols % V == 0);
   }
 
-  // Column of this thread's vector k in the chunk that begins at `first`.
-  __device__ __forceinline__ Index column(Index first, int k) const { return first + k * (kThreads * V) + lane * V; }
-  __device__ __forceinline__ bool inside(Index first, int k) const {
+  // Where this thread's vector k, or its single element (k, e), lies in a chunk: threads side by side access what lies side by side.
+  __device__ __forceinline__ int vector_at(int k) const { return k * (kThreads * V) + lane * V; }
+  __device__ __forceinline__ int single_at(int k, int e) const { return (k * V + e) * kThreads + lane; }
+  // Whether position `at` of the chunk that begins at `first`, among those of vector k, lies in the row.
+  __device__ __forceinline__ bool inside(Index first, int k, int at) const {
     const Index left = cols - first;  // compared with what is left, no sum can leave the range of Index
     // Uniform, and known at compile time for a baked row in registers.
     if (kConfig.cols > 0 && (k + 1) * (kThreads * V) <= left) return true;
-    return k * (kThreads * V) + lane * V < left;
+    return at < left;
   }
 
   __device__ __forceinline__ void load(Index first, Value (&v)[kElems], Value pad) const {
+    if (vectors) {
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      Value part[V];
-      splat_vector<V>(pad, part);
-      if (inside(first, k)) hooks.template load<V>(base + column(first, k), part);
+      for (int k = 0; k < kVectors; ++k) {
+        Value part[V];
+        splat_vector<V>(pad, part);
+        if (inside(first, k, vector_at(k))) hooks.template load<V>(base + first + vector_at(k), part);
 #pragma unroll
-      for (int e = 0; e < V; ++e) v[k * V + e] = part[e];
+        for (int e = 0; e < V; ++e) v[k * V + e] = part[e];
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kElems; ++i) {
+      const int at = single_at(i / V, i % V);
+      Value part[1] = {pad};
+      if (inside(first, i / V, at)) hooks.template load<1>(base + first + at, part);
+      v[i] = part[0];
     }
   }
 
-  __device__ __forceinline__ void store_scaled(Index first, const float (&v)[kElems], float factor) const {
+  __device__ __forceinline__ void store_scaled(Index first, float (&v)[kElems], float factor) const {
     if (!active) return;
 #pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      float part[V];
+    for (int i = 0; i < kElems; ++i) v[i] *= factor;
+    if (vectors) {
 #pragma unroll
-      for (int e = 0; e < V; ++e) part[e] = v[k * V + e] * factor;
-      if (inside(first, k)) hooks.template store<V>(base + column(first, k), part);
+      for (int k = 0; k < kVectors; ++k) {
+        float part[V];
+#pragma unroll
+        for (int e = 0; e < V; ++e) part[e] = v[k * V + e];
+        if (inside(first, k, vector_at(k))) hooks.template store<V>(base + first + vector_at(k), part);
+      }
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kElems; ++i) {
+      const int at = single_at(i / V, i % V);
+      const float part[1] = {v[i]};
+      if (inside(first, i / V, at)) hooks.template store<1>(base + first + at, part);
     }
   }
 
@@ -133,37 +160,30 @@ struct Team {
     float sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      float part = v[k * V];
+      float part = 0.0f;
 #pragma unroll
-      for (int e = 1; e < V; ++e) part += v[k * V + e];
-      sum += inside(first, k) ? part : 0.0f;
+      for (int e = 0; e < V; ++e) part += inside(first, k, vectors ? vector_at(k) : single_at(k, e)) ? v[k * V + e] : 0.0f;
+      sum += part;
     }
     return sum;
   }
 };
 
-// Calls work.run<held>(team): `held` says that the whole row lies in one chunk. There are at most three copies of the code: vectors in
-// registers, vectors in chunks of 16 elements a thread, and for data that vectors cannot reach single elements in chunks of four.
+// Calls work.run<held>(team): `held` says that the whole row lies in one chunk. There are at most two copies of the code: the row in
+// registers, and in chunks of 16 elements a thread.
 template <RowConfig kConfig, typename Hooks, typename Work>
 __device__ __forceinline__ void with_team(const RowArgs& args, const Hooks& hooks, Work& work) {
   constexpr int kVector = kConfig.vector_elems;
   constexpr int kHeld = kConfig.vectors_per_thread;
   constexpr int kChunk = kHeld * kVector <= 16 ? kHeld : (kVector < 16 ? 16 / kVector : 1);
   constexpr i64 kFits = i64{kConfig.row_threads} * kVector * kHeld;
-  const i64 cols = kConfig.cols > 0 ? kConfig.cols : args.cols;
-  if constexpr (kVector > 1) {
-    if (args.misalignment != 0 || cols % kVector != 0) {
-      work.template run<false>(Team<kConfig, 1, 4, Hooks>(args, hooks));
-      return;
-    }
-  }
   if constexpr (kConfig.cols == 0 || kConfig.cols <= kFits) {
-    if (kConfig.cols > 0 || cols <= kFits) {
-      work.template run<true>(Team<kConfig, kVector, kHeld, Hooks>(args, hooks));
+    if (kConfig.cols > 0 || args.cols <= kFits) {
+      work.template run<true>(Team<kConfig, kHeld, Hooks>(args, hooks));
       return;
     }
   }
-  if constexpr (kConfig.cols == 0 || kConfig.cols > kFits) work.template run<false>(Team<kConfig, kVector, kChunk, Hooks>(args, hooks));
+  if constexpr (kConfig.cols == 0 || kConfig.cols > kFits) work.template run<false>(Team<kConfig, kChunk, Hooks>(args, hooks));
 }
 
 template <int kElems>

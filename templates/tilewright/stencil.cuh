@@ -123,9 +123,9 @@ __device__ __forceinline__ void accumulate_row(const float (&window)[Reach<kConf
 }
 
 // One warp's tile of one kernel row: R vectors of x a lane, then the taps. `row` is the first element of the input row, all zeros unless
-// `inside`; `first_vector` is the tile's first vector in it. kWhole: every vector of the tile lies inside x and out.
-template <StencilConfig kConfig, bool kWhole, typename Hooks>
-__device__ __forceinline__ void line_row(const Hooks& hooks, bool inside, typename Hooks::Index row, int in_vectors, int first_vector,
+// `inside`; `first_vector` is the tile's first vector in it. `whole`, the same for the warp: every vector of the tile lies inside x and out.
+template <StencilConfig kConfig, typename Hooks>
+__device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool inside, typename Hooks::Index row, int in_vectors, int first_vector,
                                          const float* w, float (&sums)[kConfig.vectors_per_thread][kConfig.vector_elems]) {
   using Index = typename Hooks::Index;
   using R = Reach<kConfig>;
@@ -138,16 +138,22 @@ __device__ __forceinline__ void line_row(const Hooks& hooks, bool inside, typena
   float values[kCount + 2][kV];
   const int own_vector = first_vector + lane;
   const Index own = row + static_cast<Index>(own_vector) * kV;
-#pragma unroll
-  for (int r = 0; r < kCount + 2; ++r) {
-    const int vector = own_vector + (r - 1) * 32;
-    bool wanted = kWhole || (vector >= 0 && vector < in_vectors);
-    if (r == 0) wanted = R::kLeft > 0 && lane >= 32 - R::kLeft && vector >= 0 && vector < in_vectors;
-    if (r == kCount + 1) wanted = R::kRight > 0 && lane < R::kRight && vector >= 0 && vector < in_vectors;
+  // Only the loads are there twice: a whole tile's have no condition of their own.
+  const auto load = [&](int r, bool wanted) {
 #pragma unroll
     for (int e = 0; e < kV; ++e) values[r][e] = 0.0f;
-    if (inside && wanted) hooks.template load_x<kV>(own + (r - 1) * 32 * kV, values[r]);
+    if (wanted) hooks.template load_x<kV>(own + (r - 1) * 32 * kV, values[r]);
+  };
+  const int before = own_vector - 32, after = own_vector + kCount * 32;
+  load(0, R::kLeft > 0 && inside && lane >= 32 - R::kLeft && before >= 0 && before < in_vectors);
+  if (inside && whole) {
+#pragma unroll
+    for (int r = 1; r <= kCount; ++r) load(r, true);
+  } else {
+#pragma unroll
+    for (int r = 1; r <= kCount; ++r) load(r, inside && own_vector + (r - 1) * 32 < in_vectors);
   }
+  load(kCount + 1, R::kRight > 0 && inside && lane < R::kRight && after < in_vectors);
 
 #pragma unroll
   for (int r = 1; r <= kCount; ++r) {
@@ -172,9 +178,9 @@ __device__ __forceinline__ void line_row(const Hooks& hooks, bool inside, typena
   }
 }
 
-template <StencilConfig kConfig, bool kWhole, typename Hooks>
+template <StencilConfig kConfig, typename Hooks>
 __device__ __forceinline__ void line_tile(const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes, typename Hooks::Index row,
-                                          int first_vector) {
+                                          int first_vector, bool whole) {
   using Index = typename Hooks::Index;
   using R = Reach<kConfig>;
   constexpr int kCount = kConfig.vectors_per_thread;
@@ -199,13 +205,13 @@ __device__ __forceinline__ void line_tile(const Hooks& hooks, const Sizes<kConfi
 #pragma unroll
     for (int kx = 0; kx < R::kKernelX; ++kx) w[kx] = hooks.load_w(at.o * R::kTaps + k * R::kKernelX + kx);
     const Index in_row = ((at.in_plane * sizes.in_size[0] + in_z) * sizes.in_size[1] + in_y) * sizes.in_size[2];
-    line_row<kConfig, kWhole>(hooks, inside, in_row, in_vectors, first_vector, w, sums);
+    line_row<kConfig>(hooks, whole, inside, in_row, in_vectors, first_vector, w, sums);
   }
   const int own_vector = first_vector + (static_cast<int>(threadIdx.x) & 31);
   const Index own = row * sizes.out_size[2] + static_cast<Index>(own_vector) * R::kV;
 #pragma unroll
   for (int r = 0; r < kCount; ++r) {
-    if (kWhole || own_vector + r * 32 < out_vectors) hooks.template store<R::kV>(own + r * 32 * R::kV, sums[r]);
+    if (whole || own_vector + r * 32 < out_vectors) hooks.template store<R::kV>(own + r * 32 * R::kV, sums[r]);
   }
 }
 
@@ -223,11 +229,7 @@ __device__ __forceinline__ void line(const StencilArgs& args, const Hooks& hooks
   const Index row = tile.quotient;
   if (row >= rows) return;
   const int first_vector = static_cast<int>(tile.remainder) * kTile;
-  if (first_vector + kTile <= in_vectors && first_vector + kTile <= out_vectors) {
-    line_tile<kConfig, true>(hooks, sizes, row, first_vector);
-  } else {
-    line_tile<kConfig, false>(hooks, sizes, row, first_vector);
-  }
+  line_tile<kConfig>(hooks, sizes, row, first_vector, first_vector + kTile <= in_vectors && first_vector + kTile <= out_vectors);
 }
 
 template <StencilConfig kConfig, typename Hooks>
