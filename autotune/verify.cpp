@@ -61,6 +61,15 @@ double sum_growth(const Graph& graph) {
   return growth;
 }
 
+// A softmax turns the absolute error of a computed logit into a relative error of its result, and logits are often larger than 1.
+double softmax_growth(const Graph& graph) {
+  constexpr double kLogits = 4.0;
+  for (const Op& op : graph.ops()) {
+    if (std::holds_alternative<SoftmaxAttributes>(op.attributes) && graph.value(op.inputs[0]).producer) return kLogits;
+  }
+  return 1.0;
+}
+
 // What the absolute part of an element's bound is a multiple of. The median is of an evenly spaced sample, the same for the same tensor.
 double scale_of(const std::vector<double>& want) {
   constexpr std::size_t kSample = 1 << 20;
@@ -109,7 +118,7 @@ Tolerance default_tolerance(const Graph& graph, ValueId output) {
   }
   if (dtype == DType::kF16) widen(tolerance, kF16);
   if (dtype == DType::kBf16) widen(tolerance, kBf16);
-  const double growth = sum_growth(graph);
+  const double growth = sum_growth(graph) * softmax_growth(graph);
   return {tolerance.normwise * growth, tolerance.relative, tolerance.absolute * growth};
 }
 

@@ -22,9 +22,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # libstdc++'s own string concatenation sets off these at -O2 and above (GCC bugs 105651, 105329, 105562), and Eigen's
   # and LLVM's inlined small buffers the last two.
   target_compile_options(tw_options INTERFACE
-    -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized
-    # Statics of inline functions as weak symbols, which the static library can make local; unique ones cannot be.
-    -fno-gnu-unique)
+    -Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread -Wno-array-bounds -Wno-maybe-uninitialized)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC's unique symbols cannot be made local in libtilewright.a, and would be shared with a host program's copy.
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fno-gnu-unique>)
 endif()
 if(TILEWRIGHT_WERROR)
   target_compile_options(tw_options INTERFACE -Werror)

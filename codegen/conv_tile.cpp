@@ -180,6 +180,8 @@ bool choose_conv_tile(const ConvProblem& p, std::int64_t shared_limit, int max_p
   t.m_tiles = t.n_tiles <= 4 || (t.n_tiles <= 8 && !p.split && p.reduce_dim < 0) ? 2 : 1;
   t.planes_per_block = p.reduce_dim < 0 && p.kernel[0] > 1 ? std::clamp<std::int64_t>(p.expected_out[0], 1, 8) : 1;
   const std::int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
+  // Measured on an H200, conv3d 3 -> 24 channels: one product 100.6 us rolled against 114.0 us by two, three products 224.6 against 204.9.
+  t.unroll = p.split || p.ieee || p.narrow ? 2 : 1;
   t.flush_steps = p.split && p.channels * taps > 160 ? 10 : 0;
   // As many channels at a time as leave room for two blocks a multiprocessor, then smaller tiles, then a block that has it for itself.
   constexpr std::int64_t kReservedBytes = 1024;  // per block, by the system

@@ -10,9 +10,9 @@
 namespace tilewright {
 namespace {
 
-// sizes = {kept, reduced, kept, reduced, kept, reduced}, row-major, unused ones 1: neighbouring axes of one kind are one.
+// sizes = {kept, reduced, kept, reduced, ...}, row-major, unused ones 1: neighbouring axes of one kind are one.
 struct ReduceProblem {
-  std::array<SizeExpr, 6> sizes{1, 1, 1, 1, 1, 1};
+  std::array<SizeExpr, 8> sizes{1, 1, 1, 1, 1, 1, 1, 1};
   SizeExpr outputs = 1, reduced = 1;
   bool innermost_kept = false;
 };
@@ -22,12 +22,12 @@ llvm::Expected<ReduceProblem> reduce_problem(const Lowering& lowering) {
   const auto& reduce = std::get<ReduceAttributes>(op.attributes);
   const Shape& shape = lowering.value(op.inputs[0]).shape;
   ReduceProblem problem;
-  int slot = 6;  // filled from the innermost axis outwards; even slots hold kept axes
+  int slot = 8;  // filled from the innermost axis outwards; even slots hold kept axes
   for (std::size_t d = shape.size(); d-- > 0;) {
     if (shape[d].is_constant(1)) continue;
     const bool reduced = llvm::is_contained(reduce.axes, static_cast<unsigned>(d));
-    const bool fits = slot < 6 && (slot % 2 == 1) == reduced;
-    if (slot == 6) problem.innermost_kept = !reduced;
+    const bool fits = slot < 8 && (slot % 2 == 1) == reduced;
+    if (slot == 8) problem.innermost_kept = !reduced;
     if (!fits) {
       do {
         --slot;
@@ -35,7 +35,7 @@ llvm::Expected<ReduceProblem> reduce_problem(const Lowering& lowering) {
     }
     if (slot < 0) {
       return make_error(Status::kUnsupported,
-                        "reduce over axes of {}: kept and reduced axes alternate more than six times; reduce in two steps",
+                        "reduce over axes of {}: kept and reduced axes alternate more than seven times; reduce in two steps",
                         shape_text(shape, lowering.graph.symbols()));
     }
     const auto at = static_cast<std::size_t>(slot);
@@ -55,7 +55,7 @@ ReduceTile default_columns(const Lowering& lowering, const ReduceProblem& proble
   const std::int64_t outputs = std::max<std::int64_t>(1, lowering.expected(problem.outputs));
   const std::int64_t reduced = std::max<std::int64_t>(1, lowering.expected(problem.reduced));
   ReduceTile tile{256, 1, widest, 4, 1};
-  const SizeExpr& inner = problem.sizes[4];
+  const SizeExpr& inner = problem.sizes[6];
   while (tile.vector_elems > 1 && (!inner.is_constant() || inner.constant() % tile.vector_elems != 0)) tile.vector_elems /= 2;
   while (tile.vector_elems > 1 && outputs / tile.vector_elems * std::min<std::int64_t>(32, reduced) < kEnoughThreads)
     tile.vector_elems /= 2;
@@ -73,7 +73,7 @@ ReduceTile default_columns(const Lowering& lowering, const ReduceProblem& proble
 ReduceTile default_rows(const Lowering& lowering, const ReduceProblem& problem, std::int64_t widest) {
   const std::int64_t reduced = std::max<std::int64_t>(1, lowering.expected(problem.reduced));
   ReduceTile tile{256, reduced <= 1024 ? 32 : 256, widest, 4, 1};
-  const SizeExpr& inner = problem.sizes[5];
+  const SizeExpr& inner = problem.sizes[7];
   while (tile.vector_elems > 1 && inner.is_constant() && inner.constant() % tile.vector_elems != 0) tile.vector_elems /= 2;
   if (tile.vector_elems == 1) tile.unroll = 8;
   const std::int64_t per_block = tile.block_threads / tile.team_threads;
@@ -104,7 +104,7 @@ llvm::Error check_tile(const Lowering& lowering, const ReduceTile& tile, bool co
   return check_parameter(tile.splits >= 1 && tile.splits <= 1024, lowering, "splits", tile.splits, "1 to 1024");
 }
 
-std::string six(const std::array<SizeExpr, 6>& sizes) {
+std::string braces(const std::array<SizeExpr, 8>& sizes) {
   std::string text;
   for (const SizeExpr& size : sizes) text += (text.empty() ? "{" : ", ") + baked(size);
   return text + "}";
@@ -157,7 +157,7 @@ llvm::Expected<KernelSpec> lower_reduce(Lowering& lowering) {
                  {"vector_elems", std::to_string(tile.vector_elems)},
                  {"unroll", std::to_string(tile.unroll)},
                  {"splits", std::to_string(tile.splits)},
-                 {"sizes", six(problem->sizes)}};
+                 {"sizes", braces(problem->sizes)}};
   spec.hooks = hooks.text(!hooks.fits_index32(), value_type);
   spec.launch.grid[0] = tiles * SizeExpr(tile.splits);
   spec.launch.block[0] = static_cast<std::uint32_t>(tile.block_threads);

@@ -38,7 +38,7 @@ void gather_row(const Spatial& s, const Operand& x, std::int64_t row, std::int64
                 std::vector<double>& scratch) {
   const std::int64_t stride = s.stride[2], shift = k2 * s.dilation[2] - s.pad[2];
   // Positions whose input o * stride + shift lies in [0, in).
-  const auto first_at_least = [&](std::int64_t input) { return input <= shift ? 0 : (input - shift + stride - 1) / stride; };
+  const auto first_at_least = [&](std::int64_t input) { return (input - shift + stride - 1) / stride; };
   const std::int64_t begin = std::clamp(first_at_least(0), o2, o2 + count), end = std::clamp(first_at_least(s.in[2]), begin, o2 + count);
   std::fill_n(out, count, 0.0);
   if (begin == end) return;

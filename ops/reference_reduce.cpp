@@ -103,7 +103,7 @@ ReferenceTensor reduce(const ReduceAttributes& attributes, const Operand& x, llv
   // Along x: `run` neighbours are read at once, which belong to as many outputs (inner_kept) or to one.
   const std::int64_t row = loops.inner_kept ? loops.kept.back().size : loops.reduced.back().size;
   const llvm::ArrayRef<Loop> reduced = loops.inner_kept ? llvm::ArrayRef(loops.reduced) : llvm::ArrayRef(loops.reduced).drop_back();
-  const std::int64_t outer = length == 0 ? 0 : steps(reduced);
+  const std::int64_t outer = steps(reduced);
   const std::int64_t grain = std::clamp<std::int64_t>(kPieceElements / std::max<std::int64_t>(length, 1), 64, kPieceElements);
 
   parallel_pieces(outputs, loops.inner_kept ? grain : std::max<std::int64_t>(1, kPieceElements / std::max<std::int64_t>(length, 1)),

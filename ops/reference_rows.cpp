@@ -11,15 +11,12 @@
 namespace tilewright::reference {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
 double exponential(double x) { return std::exp(x); }
 
-// The largest element, NaN when there is one among them, -infinity of none.
+// The largest element, -infinity of none. With NaN among them it is any of them: the sum of exponentials is NaN whatever is subtracted.
 template <typename Array>
 double peak_of(const Array& row) {
-  if (row.size() == 0) return -std::numeric_limits<double>::infinity();
-  return row.isNaN().any() ? kNaN : row.maxCoeff();
+  return row.size() == 0 ? -std::numeric_limits<double>::infinity() : row.maxCoeff();
 }
 
 // max + log sum exp(x - max). Where max is infinite, the differences have no value: NaN, as in PyTorch.

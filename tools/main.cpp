@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -114,6 +115,10 @@ int main(int argc, char** argv) {
   try {
     return tilewright::cli::run_tool(argc, argv);
   } catch (const std::bad_alloc&) {
+    std::fputs("tilewright: error: out of host memory\n", stderr);
+    return tilewright::cli::kLacking;
+  } catch (const std::length_error&) {
+    // A host tensor larger than any container may be.
     std::fputs("tilewright: error: out of host memory\n", stderr);
     return tilewright::cli::kLacking;
   } catch (const std::exception& exception) {

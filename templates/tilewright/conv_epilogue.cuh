@@ -177,7 +177,8 @@ __device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const 
 
 // Softmax, if asked for, of output plane z (0 when the planes are reduced), and its final values to the hooks.
 template <ConvConfig kConfig, typename Hooks>
-__device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile, int z) {
+__device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
+                                            int z) {
   using Index = typename Hooks::Index;
   const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
   const Index volume = Layout<kConfig>::kReduces ? image : image * tile.out[0];

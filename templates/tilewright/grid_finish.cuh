@@ -1,16 +1,15 @@
 // tilewright/grid_finish.cuh
 // One value of the whole grid in one launch, in a fixed order: every block has a state, and thread 0 of the last block gets their merge.
 //
-// A block passes its state on as 64-bit words {32 bits of payload, 1}: each word says by itself that it is there, so that neither a fence nor
-// an atomic operation stands at the end of a block (one counter costs cross entropy over 32768 rows 25 us of 130 on an H200, words 2 to 3).
-// Groups of 256 blocks: the last block of a group collects the group before its own, which has nearly always finished by then. The
-// last block of the grid collects what is left and then the groups. Who has read a word sets it back to zero.
+// A block passes its state on as 64-bit words {32 bits of payload, 1}: each word says by itself that it is there, so that neither a fence
+// nor an atomic operation stands at the end of a block (one counter costs cross entropy over 32768 rows 25 us of 130 on an H200, words 2 to
+// 3). Groups of 256 blocks: the last block of a group collects the group before its own, which has nearly always finished by then. The last
+// block of the grid collects what is left and then the groups. Who has read a word sets it back to zero.
 //
-// Workspace: u64 words, zero before the first launch, left zero: workspace_words(blocks). Never shared by launches that may overlap; after a
-// launch that did not complete it must be zeroed again.
-// A block waits only for blocks of lower index, and at most one block in 256 waits, so that no order of dispatch can fill the device
-// with waiting blocks as long as it holds more than blocks / 256 of them, and none at all when lower indices are dispatched first.
-// Any sm_80 or newer.
+// Workspace: u64 words, zero before the first launch, left zero: workspace_words(blocks). Never shared by launches that may overlap; after
+// a launch that did not complete it must be zeroed again. A block waits only for blocks of lower index, and at most one block in 256 waits,
+// so that no order of dispatch can fill the device with waiting blocks as long as it holds more than blocks / 256 of them, and none at all
+// when lower indices are dispatched first. Any sm_80 or newer.
 #pragma once
 
 #include "tilewright/monoid.cuh"

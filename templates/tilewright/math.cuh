@@ -36,9 +36,7 @@ __device__ __forceinline__ float silu(float x) { return x * sigmoid(x); }
 __device__ __forceinline__ float gelu(float x) { return x * (0.5f * erfcf(x * -0.7071067811865476f)); }
 
 // x/2 * (1 + tanh(u)) = x * sigmoid(2 u), u = sqrt(2 / pi) * (x + 0.044715 x^3).
-__device__ __forceinline__ float gelu_tanh(float x) {
-  return x * sigmoid(1.5957691216057308f * fmaf(0.044715f * x * x, x, x));
-}
+__device__ __forceinline__ float gelu_tanh(float x) { return x * sigmoid(1.5957691216057308f * fmaf(0.044715f * x * x, x, x)); }
 
 // Truncates, saturates at the type's ends, and gives 0 for NaN.
 template <typename T>

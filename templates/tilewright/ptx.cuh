@@ -100,9 +100,7 @@ __device__ __forceinline__ void ld_global_nc_v2_u32(const void* address, u32 (&w
 }
 
 __device__ __forceinline__ void ld_global_nc_v4_u32(const void* address, u32 (&words)[4]) {
-  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-      : "l"(address));
+  asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(address));
 }
 
 // st.global: PTX 1.0 (vectors 2.0), sm_10.
@@ -163,7 +161,8 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const u32 (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// mma.sync.m16n8k16 f16: as m16n8k8 tf32, each operand word holding columns (rows of b) 2 t and 2 t + 1, second half 8 further. PTX 7.0, sm_80.
+// mma.sync.m16n8k16 f16: as m16n8k8 tf32, each operand word holding columns (rows of b) 2 t and 2 t + 1, second half 8 further. PTX 7.0,
+// sm_80.
 __device__ __forceinline__ void mma_m16n8k16_f16(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

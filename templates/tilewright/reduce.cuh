@@ -1,15 +1,15 @@
 // tilewright/reduce.cuh
-// y[kept] = sum, mean, min or max over the reduced dimensions of x, whose dimensions are six in turn: sizes = {k0, r0, k1, r1, k2, r2}
-// (k kept, r reduced, row-major, r2 innermost; unused ones are 1). Any reduction over any axes collapses to this form when its dimensions alternate
-// no more than that. o = (i0 * k1 + i1) * k2 + i2 numbers the outputs, r = (j0 * r1 + j1) * r2 + j2 what is summed up for each.
+// y[kept] = sum, mean, min or max over the reduced dimensions of x, whose dimensions are eight in turn: sizes = {k0, r0, .., k3, r3}
+// (k kept, r reduced, row-major, r3 innermost; unused ones are 1). Any reduction over any axes collapses to this form when its dimensions
+// alternate no more than that. o numbers the outputs in the order of k0 .. k3, r what is summed up for each in the order of r0 .. r3.
 //
-// team_threads threads share an output. Column mode (r2 baked as 1): adjacent threads have adjacent outputs, vector_elems each, so that
-// reads run along k2. Row mode: adjacent threads of a team read adjacent elements of r2.
+// team_threads threads share an output. Column mode (r3 baked as 1): adjacent threads have adjacent outputs, vector_elems each, so that
+// reads run along k3. Row mode: adjacent threads of a team read adjacent elements of r3.
 // With splits > 1 that many blocks share a tile of outputs, each taking a part of r; the others pass their results as self-validating words
 // (grid_finish.cuh) to the last one, which merges them in a fixed order. Blocks of a tile are neighbours, and only the last waits.
 // Workspace: u64 words, zero before the first launch, left zero: sizeof(Value) / 4 * tiles * splits * outputs of a tile.
-// Accumulation: f32 with compensated sums over groups of `unroll` vectors, or the integer type itself. No element gives the identity, mean NaN.
-// Baked in: the config, sizes unless 0. Any sm_80 or newer.
+// Accumulation: f32 with compensated sums over groups of `unroll` vectors, or the integer type itself. No element gives the identity, mean
+// NaN. Baked in: the config, sizes unless 0. Any sm_80 or newer.
 #pragma once
 
 #include "tilewright/grid_finish.cuh"
@@ -23,17 +23,17 @@ namespace tw {
 
 struct ReduceConfig {
   Monoid monoid = Monoid::kSum;
-  int block_threads = 256;           // T, a multiple of 32
-  int team_threads = 256;            // L, threads that share an output; divides T; row mode: a power of two up to 32, or a multiple of 32
-  int vector_elems = 1;              // V, elements of a vector access
-  int unroll = 4;                    // U, vectors of a thread in flight
-  int splits = 1;                    // S, blocks that share a tile of outputs
-  i64 sizes[6] = {0, 0, 0, 0, 0, 0};  // k0, r0, k1, r1, k2, r2; 0 = in the args
+  int block_threads = 256;  // T, a multiple of 32
+  int team_threads = 256;   // L, threads that share an output; divides T; row mode: a power of two up to 32, or a multiple of 32
+  int vector_elems = 1;     // V, elements of a vector access
+  int unroll = 4;           // U, vectors of a thread in flight
+  int splits = 1;           // S, blocks that share a tile of outputs
+  i64 sizes[8] = {0, 0, 0, 0, 0, 0, 0, 0};  // k0, r0, k1, r1, k2, r2, k3, r3; 0 = in the args
 };
 
 struct ReduceArgs {
   u64* workspace;    // used when splits > 1
-  i64 sizes[6];      // k0, r0, k1, r1, k2, r2
+  i64 sizes[8];      // k0, r0, k1, r1, k2, r2, k3, r3
   u32 misalignment;  // OR of all operand addresses & 15; 0 lets vectors be used
 };
 
@@ -41,31 +41,42 @@ namespace reduce_detail {
 
 template <ReduceConfig kConfig, typename Index>
 struct Shape {
-  Index k0, r0, k1, r1, k2, r2;
+  Index k0, r0, k1, r1, k2, r2, k3, r3;
 
   __device__ __forceinline__ explicit Shape(const ReduceArgs& args)
-      : k0(size<0>(args)), r0(size<1>(args)), k1(size<2>(args)), r1(size<3>(args)), k2(size<4>(args)), r2(size<5>(args)) {}
+      : k0(size<0>(args)),
+        r0(size<1>(args)),
+        k1(size<2>(args)),
+        r1(size<3>(args)),
+        k2(size<4>(args)),
+        r2(size<5>(args)),
+        k3(size<6>(args)),
+        r3(size<7>(args)) {}
 
   template <int kDim>
   static __device__ __forceinline__ Index size(const ReduceArgs& args) {
     return static_cast<Index>(kConfig.sizes[kDim] > 0 ? kConfig.sizes[kDim] : args.sizes[kDim]);
   }
 
-  __device__ __forceinline__ Index outputs() const { return k0 * k1 * k2; }
-  __device__ __forceinline__ Index reduced() const { return r0 * r1 * r2; }
+  __device__ __forceinline__ Index outputs() const { return k0 * k1 * k2 * k3; }
+  __device__ __forceinline__ Index reduced() const { return r0 * r1 * r2 * r3; }
 
   // Index of x for output o and r = 0.
   __device__ __forceinline__ Index output_offset(Index o) const {
-    const Split<Index> inner = split(o, k2);
-    const Split<Index> outer = split(inner.quotient, k1);
-    return ((outer.quotient * r0 * k1 + outer.remainder) * r1 * k2 + inner.remainder) * r2;
+    const Split<Index> third = split(o, k3);
+    const Split<Index> second = split(third.quotient, k2);
+    const Split<Index> first = split(second.quotient, k1);
+    const Index outer = (first.quotient * r0 * k1 + first.remainder) * r1 * k2 + second.remainder;
+    return (outer * r2 * k3 + third.remainder) * r3;
   }
 
   // What r adds to it.
   __device__ __forceinline__ Index reduced_offset(Index r) const {
-    const Split<Index> inner = split(r, r2);
-    const Split<Index> outer = split(inner.quotient, r1);
-    return (outer.quotient * k1 * r1 + outer.remainder) * k2 * r2 + inner.remainder;
+    const Split<Index> third = split(r, r3);
+    const Split<Index> second = split(third.quotient, r2);
+    const Split<Index> first = split(second.quotient, r1);
+    const Index outer = (first.quotient * k1 * r1 + first.remainder) * k2 * r2 + second.remainder;
+    return outer * k3 * r3 + third.remainder;
   }
 };
 
@@ -75,14 +86,14 @@ struct Worker {
   using Index = typename Hooks::Index;
   using Value = typename Hooks::Value;
   using Ops = MonoidOf<kConfig.monoid, Value>;
-  static constexpr bool kColumn = kConfig.sizes[5] == 1;
+  static constexpr bool kColumn = kConfig.sizes[7] == 1;
   static constexpr int kTeam = kConfig.team_threads;
   static constexpr int kTeams = kConfig.block_threads / kTeam;
   static constexpr int kOut = kColumn ? V : 1;   // outputs of a thread
   static constexpr int kStep = kColumn ? 1 : V;  // reduced elements of a load
   static constexpr int kUnroll = kConfig.unroll;
   static constexpr int kSlots = kTeams * (kColumn ? kConfig.vector_elems : 1);  // outputs of a tile
-  static constexpr int kRounds = kSlots / (kTeams * kOut);                      // passes of a block over its tile: 1, or V when reads are scalar
+  static constexpr int kRounds = kSlots / (kTeams * kOut);  // passes of a block over its tile: 1, or V when reads are scalar
   static constexpr int kWords = static_cast<int>(sizeof(Value) / 4);
 
   const Hooks& hooks;
@@ -215,7 +226,7 @@ __device__ __forceinline__ void run(const ReduceArgs& args, const Hooks& hooks) 
 // Grid: splits * ceil(outputs / P) blocks, P = (block_threads / team_threads) * (column mode: vector_elems, row mode: 1).
 template <ReduceConfig kConfig, typename Hooks>
 __device__ __forceinline__ void reduce(const ReduceArgs& args, const Hooks& hooks) {
-  constexpr bool kColumn = kConfig.sizes[5] == 1;
+  constexpr bool kColumn = kConfig.sizes[7] == 1;
   constexpr int kTeam = kConfig.team_threads;
   constexpr bool kPowerOfTwo = kTeam >= 1 && (kTeam & (kTeam - 1)) == 0;
   static_assert(kConfig.block_threads >= 32 && kConfig.block_threads <= 1024 && kConfig.block_threads % 32 == 0,
@@ -227,7 +238,7 @@ __device__ __forceinline__ void reduce(const ReduceArgs& args, const Hooks& hook
   static_assert(kConfig.unroll >= 1 && kConfig.unroll * kConfig.vector_elems <= 64, "reduce: at most 64 elements in flight a thread");
   static_assert(kConfig.splits >= 1, "reduce: splits must be positive");
   constexpr int kVector = kConfig.vector_elems;
-  constexpr int kInner = kColumn ? 4 : 5;
+  constexpr int kInner = kColumn ? 6 : 7;
   const i64 inner = kConfig.sizes[kInner] > 0 ? kConfig.sizes[kInner] : args.sizes[kInner];
   if (kVector > 1 && args.misalignment == 0 && inner % kVector == 0) {
     reduce_detail::run<kConfig, kVector>(args, hooks);

@@ -2,7 +2,8 @@
 // Work on rows of contiguous elements, x[row, col] at row * cols + col:
 //   softmax        y[r,c] = exp(x[r,c] - max_c x) / sum_c exp(x[r,c] - max_c x)
 //   reduce         y[r] = sum, mean, min or max over c
-//   cross entropy  loss[r] = (1 - e) * (lse - x[r,t]) + e * (lse - mean_c x[r,c]), lse = log sum_c exp x[r,c], t = target(r), e = label smoothing;
+//   cross entropy  loss[r] = (1 - e) * (lse - x[r,t]) + e * (lse - mean_c x[r,c]), lse = log sum_c exp x[r,c], t = target(r), e = label
+//   smoothing;
 //                  0 for t = ignore_index, NaN for any other t outside [0, cols); then nothing, the sum, or the mean over the rows
 //                  that are not ignored (NaN when there is none), in the same launch and in a fixed order (grid_finish.cuh)
 // row_threads threads own a row. They hold it in registers when row_threads * vector_elems * vectors_per_thread >= cols, so that memory is
@@ -24,18 +25,18 @@ enum class LossReduction { kNone, kSum, kMean };
 
 struct RowConfig {
   RowKind kind = RowKind::kSoftmax;
-  Monoid monoid = Monoid::kSum;                   // kReduce: of what
-  LossReduction loss = LossReduction::kNone;      // kCrossEntropy: over the rows
-  bool label_smoothing = false;                   // kCrossEntropy: args.label_smoothing counts
-  int block_threads = 256;                        // T, a multiple of 32
-  int row_threads = 256;                          // L, a power of two up to 32 or a multiple of 32, a divisor of T
-  int vector_elems = 1;                           // V, elements of a vector access
-  int vectors_per_thread = 4;                     // K, vectors a thread holds
-  i64 cols = 0;                                   // elements of a row; 0 = in the args
+  Monoid monoid = Monoid::kSum;               // kReduce: of what
+  LossReduction loss = LossReduction::kNone;  // kCrossEntropy: over the rows
+  bool label_smoothing = false;               // kCrossEntropy: args.label_smoothing counts
+  int block_threads = 256;                    // T, a multiple of 32
+  int row_threads = 256;                      // L, a power of two up to 32 or a multiple of 32, a divisor of T
+  int vector_elems = 1;                       // V, elements of a vector access
+  int vectors_per_thread = 4;                 // K, vectors a thread holds
+  i64 cols = 0;                               // elements of a row; 0 = in the args
 };
 
 struct RowArgs {
-  u64* workspace;         // cross entropy with kSum or kMean: workspace_words<LossState>(blocks) words, else unused
+  u64* workspace;  // cross entropy with kSum or kMean: workspace_words<LossState>(blocks) words, else unused
   i64 rows;
   i64 cols;
   i64 ignore_index;       // cross entropy
@@ -84,8 +85,8 @@ struct Team {
   static constexpr int kWarps = kConfig.block_threads / 32;
 
   const Hooks& hooks;
-  i64 row;      // of this team; may lie behind the last
-  Index base;   // of a row that exists, which an idle team reads in its place
+  i64 row;     // of this team; may lie behind the last
+  Index base;  // of a row that exists, which an idle team reads in its place
   Index cols;
   int lane;
   bool active;   // row exists

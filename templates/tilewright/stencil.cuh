@@ -123,10 +123,12 @@ __device__ __forceinline__ void accumulate_row(const float (&window)[Reach<kConf
 }
 
 // One warp's tile of one kernel row: R vectors of x a lane, then the taps. `row` is the first element of the input row, all zeros unless
-// `inside`; `first_vector` is the tile's first vector in it. `whole`, the same for the warp: every vector of the tile lies inside x and out.
+// `inside`; `first_vector` is the tile's first vector in it. `whole`, the same for the warp: every vector of the tile lies inside x and
+// out.
 template <StencilConfig kConfig, typename Hooks>
-__device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool inside, typename Hooks::Index row, int in_vectors, int first_vector,
-                                         const float* w, float (&sums)[kConfig.vectors_per_thread][kConfig.vector_elems]) {
+__device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool inside, typename Hooks::Index row, int in_vectors,
+                                         int first_vector, const float* w,
+                                         float (&sums)[kConfig.vectors_per_thread][kConfig.vector_elems]) {
   using Index = typename Hooks::Index;
   using R = Reach<kConfig>;
   constexpr int kV = R::kV;

@@ -116,6 +116,7 @@ TEST_CASE("verify: NaN never passes where a number is wanted", "[autotune]") {
   CHECK_FALSE(judged({kNaN, kNaN}, {0, 0}, {kInf, kInf, kInf}).passed);
   CHECK_FALSE(judged({1.0}, {1.0}, {kNaN, 0, 0}).passed);
   CHECK_FALSE(judged({1.5}, {1.0}, {1, kNaN, 0}).passed);
+  CHECK(judged({1.5}, {1.0}, {1, kNaN, 0}).max_violation == kInf);
 }
 
 TEST_CASE("verify: NaN and infinity must match in place and sign", "[autotune]") {

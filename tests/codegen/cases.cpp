@@ -95,6 +95,16 @@ void add_rows(std::vector<DescriptionCase>& cases) {
   cases.push_back(
       {"reduce outer and inner", unary("f32", "[17, 40, 3, 19]", R"("op": "reduce", "kind": "max", "axes": [0, 2], "keepdims": true)")});
   cases.push_back({"reduce alternating", unary("f16", "[5, 6, 7, 8, 9]", R"("op": "reduce", "kind": "sum", "axes": [1, 3])")});
+  cases.push_back(
+      {"reduce alternating six times", unary("f32", "[2, 3, 4, 3, 2, 5]", R"("op": "reduce", "kind": "sum", "axes": [0, 2, 4])")});
+  cases.push_back({"reduce alternating eight times",
+                   unary("f32", "[2, 3, 2, 3, 2, 3, 2, 3]", R"("op": "reduce", "kind": "max", "axes": [1, 3, 5, 7])")});
+  cases.push_back(
+      {"softmax times what it read",
+       description(
+           input("x", "f32", "[520, 100]"),
+           R"({"op": "relu", "in": ["x"], "out": "m"}, {"op": "softmax", "in": ["m"], "out": "p", "axis": 1}, {"op": "mul", "in": ["p", "m"], "out": "y"})",
+           R"("y")")});
   cases.push_back({"reduce outermost", unary("f32", "[5000, 64]", R"("op": "reduce", "kind": "sum", "axes": [0])")});
   cases.push_back({"reduce empty axis", unary("f32", "[700, 0]", R"("op": "reduce", "kind": "mean", "axes": [1])")});
   cases.push_back({"reduce empty outer axis", unary("f32", "[0, 50]", R"("op": "reduce", "kind": "min", "axes": [0])")});
@@ -195,6 +205,18 @@ void add_convolutions(std::vector<DescriptionCase>& cases) {
        description(
            input("x", "f32", "[1, 8, 12, 12]") + ", " + input("v", "f32", "[8, 8, 3, 3]") + ", " + input("w", "f32", "[8, 8, 1, 1]"),
            R"({"op": "conv", "in": ["x", "v"], "out": "a", "padding": 1}, {"op": "conv", "in": ["x", "w"], "out": "b"}, {"op": "add", "in": ["a", "b"], "out": "s"}, {"op": "relu", "in": ["s"], "out": "y"})",
+           R"("y")")});
+  cases.push_back(
+      {"conv block with a residual",
+       description(
+           input("x", "f32", "[1, 8, 12, 12]") + ", " + input("v", "f32", "[8, 8, 3, 3]"),
+           R"({"op": "relu", "in": ["x"], "out": "a"}, {"op": "conv", "in": ["a", "v"], "out": "c", "padding": 1}, {"op": "add", "in": ["c", "a"], "out": "y"})",
+           R"("y")")});
+  cases.push_back(
+      {"conv with one scale for both operands",
+       description(
+           input("x", "f32", "[1, 8, 12, 12]") + ", " + input("v", "f32", "[8, 8, 1, 1]") + ", " + input("s", "f32", "[1, 8, 1, 1]"),
+           R"({"op": "exp", "in": ["s"], "out": "e"}, {"op": "mul", "in": ["x", "e"], "out": "a"}, {"op": "mul", "in": ["v", "e"], "out": "u"}, {"op": "conv", "in": ["a", "u"], "out": "y"})",
            R"("y")")});
   cases.push_back({"conv symbolic",
                    description(input("x", "f32", R"(["N", 8, "H", 16])") + ", " + input("w", "f32", "[16, 8, 3, 3]"),

@@ -104,7 +104,7 @@ TEST_CASE("reference reduce: every kind over every set of axes", "[ops]") {
 }
 
 TEST_CASE("reference reduce: rows and columns longer than a piece of work, odd and strided", "[ops]") {
-  for (const Sizes& shape : {Sizes{3, 40001}, {40001, 3}, {7, 333, 9}}) {
+  for (const Sizes& shape : {Sizes{3, 40001}, {40001, 3}, {7, 333, 9}, {4000, 2, 7}}) {
     const std::vector<double> x = eighths(count_of(shape), 8);
     for (ReduceKind kind : kKinds) {
       for (unsigned mask = 1; mask < 1u << shape.size(); ++mask) {

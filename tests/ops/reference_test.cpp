@@ -69,6 +69,8 @@ TEST_CASE("reference map: strided and integer operands", "[ops]") {
   const std::vector<double> x = eighths(6, 3);
   check_values(reference_of({{{2, 3}, x, DType::kF32, {1, 2}}, {{3}, {1, 2, 3}, DType::kI32}}, map_op("x0 + 100 * x1")).values,
                broadcast_sum({2, 3}, {2, 3}, x, {3}, {1, 2, 3}));
+  const std::vector<double> wide = eighths(15000, 4);  // pieces of work that begin within a row
+  check_values(reference_of({{{3, 5000}, wide, DType::kF32, {1, 3}}}, map_op("x0 * 2 / 2")).values, wide);
   check_values(reference_of({{{3}, {7, -7, 2147483647}, DType::kI32}}, map_op("x0 / 2 + 1")).values, {4, -2, 1073741824});
   check_values(reference_of({{{2}, {2147483647, 1}, DType::kI32}}, map_op("x0 + 1")).values, {-2147483648.0, 2});
   check_values(reference_of({{{3}, {0.5, kNaN, -1}}}, map_op("x0 > 0")).values, {1, 0, 0});

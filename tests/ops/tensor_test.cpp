@@ -115,6 +115,7 @@ TEST_CASE("tensor: rounding to integers truncates and saturates, to bool tests f
   CHECK(round_to_dtype(2.9, DType::kI32) == 2.0);
   CHECK(round_to_dtype(-2.9, DType::kI32) == -2.0);
   CHECK(round_to_dtype(1e10, DType::kI32) == 2147483647.0);
+  CHECK(round_to_dtype(2147483648.0, DType::kI32) == 2147483647.0);
   CHECK(round_to_dtype(-kInf, DType::kI32) == -2147483648.0);
   CHECK(round_to_dtype(nan, DType::kI32) == 0.0);
   CHECK(round_to_dtype(-1e30, DType::kI64) == -0x1p63);
@@ -196,6 +197,9 @@ TEST_CASE("tensor: seeded data fill their range and keep to it", "[ops]") {
     CHECK(high > 2.97);
     CHECK(sum / 1e5 == Approx(2.5).epsilon(0.01));
   }
+  // Where every second value would round to the bound, f32 having steps of 2.
+  const HostTensor coarse = seeded(DType::kF32, 1000, 5, 16777216.0, 16777218.0);
+  for (std::int64_t i = 0; i < coarse.element_count(); ++i) REQUIRE(coarse.at(i) == 16777216.0);
   const HostTensor integers = seeded(DType::kI32, 100000, 5), bools = seeded(DType::kBool, 10000, 5);
   std::set<double> seen;
   for (std::int64_t i = 0; i < integers.element_count(); ++i) seen.insert(integers.at(i));

@@ -2,6 +2,7 @@
 #include "tools/npy.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/error.h"
 #include "tests/tools/tool_process.h"
@@ -124,6 +125,7 @@ TEST_CASE("npy: a file cut at any byte, too long or with a wrong magic is refuse
       CHECK(npy_error(whole.substr(0, n)) != "(no error)");
     }
     CHECK(contains(npy_error(whole + '\0'), "9 bytes of data"));
+    CHECK(contains(npy_error(whole.substr(0, 20)), "its header is cut off"));
     for (std::size_t i = 0; i < 6; ++i) {
       std::string wrong = whole;
       wrong[i] ^= 1;
@@ -144,8 +146,12 @@ TEST_CASE("npy: a file is written whole, and a place that cannot be written is l
   const HostTensor t = decoded(file_of(header_of("<f4", "(2,)"), kTwoFloats));
   const auto entries = [&] { return std::distance(fs::directory_iterator(directory), fs::directory_iterator()); };
   const auto before = entries();
+  std::ifstream reader(directory / "a.npy");  // who reads the old file meanwhile keeps it
   auto saved = cli::save_npy((directory / "a.npy").string(), t);
   REQUIRE_FALSE(static_cast<bool>(saved));
+  std::string old;
+  CHECK(reader >> old);
+  CHECK(old == "old");
   CHECK(entries() == before);  // no temporary file beside it
   auto back = cli::load_npy((directory / "a.npy").string());
   REQUIRE(static_cast<bool>(back));
