@@ -70,32 +70,23 @@ const char* device_function(ExprFn fn, bool floating) {
   }
 }
 
-const char* infix(ExprFn fn) {
+// Spelled in C++ between its operands as in a description; division is not, since integers divide through a function.
+bool is_infix(ExprFn fn) {
   switch (fn) {
     case ExprFn::kAdd:
-      return "+";
     case ExprFn::kSub:
-      return "-";
     case ExprFn::kMul:
-      return "*";
     case ExprFn::kLt:
-      return "<";
     case ExprFn::kLe:
-      return "<=";
     case ExprFn::kGt:
-      return ">";
     case ExprFn::kGe:
-      return ">=";
     case ExprFn::kEq:
-      return "==";
     case ExprFn::kNe:
-      return "!=";
     case ExprFn::kAnd:
-      return "&&";
     case ExprFn::kOr:
-      return "||";
+      return true;
     default:
-      return nullptr;
+      return false;
   }
 }
 
@@ -128,7 +119,7 @@ class Writer {
   static std::string spell(const ExprNode& node, const std::string (&args)[3]) {
     const DType first = node.args.front()->type;
     const bool floating = is_floating(first);
-    if (const char* op = infix(node.fn)) return fmt::format("{} {} {}", args[0], op, args[1]);
+    if (is_infix(node.fn)) return fmt::format("{} {} {}", args[0], expr_fn_name(node.fn), args[1]);
     switch (node.fn) {
       case ExprFn::kCast:
         return cast_text(args[0], first, node.type);
