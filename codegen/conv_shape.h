@@ -29,6 +29,6 @@ std::string braces(const std::array<SizeExpr, 3>& values);
 void append_sizes(KernelParam& param, const std::string& name, const std::array<SizeExpr, 3>& values);
 
 // The hooks every convolution has: load_w as `type`, kHasBias and bias(o).
-void add_weight_hooks(HooksWriter& hooks, const Lowering& lowering, const std::string& type);
+void add_weight_hooks(HooksWriter& hooks, const Lowering& lowering, const std::string& type, HooksWriter::Guard guard);
 
 }  // namespace tilewright

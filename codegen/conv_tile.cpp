@@ -139,7 +139,12 @@ std::int64_t conv_shared_bytes(const ConvProblem& p, const ConvTile& t) {
   constexpr std::int64_t kMaxTableWords = 1536;
   const bool is_ring = single && !(p.reduce_dim < 0 && t.planes_per_block == 1);
   const std::int64_t tables = is_ring && d.slots * d.steps * 8 <= kMaxTableWords ? d.slots : 1;
-  return 4 * ((single ? 1 : 2) * weight_words + tables * d.steps * 8 + flag_sets * 4 + ring + slack);
+  const bool table_per_slot = tables > 1;
+  const bool zeros = !p.ieee && !p.split && d.depth % 8 != 0 && (!is_ring || table_per_slot);
+  const std::int64_t zero_words = zeros ? (t.tile_y - 1) * p.stride[d.roles.y] * t.row_pitch + (t.tile_x - 1) * p.stride[d.roles.x] + 1 : 0;
+  const std::int64_t phases = (single ? 1 : 2) * weight_words + tables * d.steps * 8 + flag_sets * 4 + ring + slack + zero_words;
+  const std::int64_t reduced = p.reduce_dim >= 0 ? t.n_tiles * 8 * (t.warps * t.m_tiles * 16 + 4) : 0;
+  return 4 * std::max(phases, reduced);
 }
 
 void choose_conv_pitches(const ConvProblem& p, ConvTile& t, int max_pad) {
@@ -191,7 +196,7 @@ bool choose_conv_tile(const ConvProblem& p, std::int64_t shared_limit, int max_p
       shape_tile(p, t, max_warps);
       if (!choose_chunk(p, t, limit, max_pad, max_warps > 2)) continue;
       const Derived d = derive(p, t);
-      const std::int64_t per_thread = divide_up(d.chunk_words * d.patch_y * d.patch_x, t.warps * 32);
+      const std::int64_t per_thread = divide_up(d.patch_y * d.patch_x, t.warps * 32) * d.chunk_words;
       t.prefetch =
           d.chunks == 1 && p.stride[d.roles.z] == 1 && (p.reduce_dim >= 0 || t.planes_per_block > 1) && !p.narrow && per_thread <= 8;
       return true;

@@ -16,6 +16,15 @@ int power_of_two_divisor(std::int64_t value) { return value == 0 ? 64 : static_c
 
 int power_of_two_divisor(const SizeExpr& size) { return size.is_constant() ? power_of_two_divisor(size.constant()) : 1; }
 
+// "tw::NAME(" or "tw::NAME_if(wanted, ": what follows is the call's other arguments. NAME may have template arguments.
+std::string call(llvm::StringRef name, HooksWriter::Guard guard) {
+  if (guard == HooksWriter::Guard::kNone) return fmt::format("tw::{}(", name);
+  const auto [function, arguments] = name.split('<');
+  return fmt::format("tw::{}_if{}(wanted, ", function, name.drop_front(function.size()));
+}
+
+const char* guard_parameter(HooksWriter::Guard guard) { return guard == HooksWriter::Guard::kNone ? "" : ", bool wanted"; }
+
 }  // namespace
 
 HooksWriter::HooksWriter(const Graph& graph, const BufferMap& buffers) : graph_(graph), buffers_(buffers) {}
@@ -117,7 +126,8 @@ std::string HooksWriter::scalar_offset(const std::vector<Axis>& axes, const std:
 }
 
 // Loads every leaf of `map` as aS (an array of V, or a scalar where the leaf is one element for all).
-void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::ArrayRef<SizeExpr> space) {
+void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, Guard guard) {
+  const std::string load_vector = call("load_vector<V>", guard), load_scalar = call("load_scalar", guard);
   for (auto [slot, leaf] : llvm::enumerate(map.leaves)) {
     if (leaf == FusedMap::kIncoming) continue;
     const Value& value = graph_.value(leaf);
@@ -128,7 +138,7 @@ void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::
     out += fmt::format("    {} a{}[V];\n", type, slot);
     const bool identity = axes.empty() || (axes.size() == 1 && axes[0].stride.is_constant(1));
     if (identity) {
-      out += fmt::format("    tw::load_vector<V>({} + i, a{});\n", name, slot);
+      out += fmt::format("    {}{} + i, a{});\n", load_vector, name, slot);
       continue;
     }
     // How many neighbours share one element, or lie side by side, at any index that is a multiple of that many.
@@ -143,8 +153,8 @@ void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::
     const std::string offset = scalar_offset(axes, "i", "      ", fmt::format("q{}", slot), whole);
     if (run > 1) {
       out += fmt::format("    if constexpr (V <= {}) {{\n{}", run, whole);
-      out += splat ? fmt::format("      tw::splat_vector<V>(tw::load_scalar({} + {}), a{});\n", name, offset, slot)
-                   : fmt::format("      tw::load_vector<V>({} + {}, a{});\n", name, offset, slot);
+      out += splat ? fmt::format("      tw::splat_vector<V>({}{} + {}), a{});\n", load_scalar, name, offset, slot)
+                   : fmt::format("      {}{} + {}, a{});\n", load_vector, name, offset, slot);
       out += "    } else {\n";
     } else {
       out += "    {\n";
@@ -152,7 +162,7 @@ void HooksWriter::write_leaf_loads(std::string& out, const FusedMap& map, llvm::
     std::string each;
     const std::string element = scalar_offset(axes, "e", "        ", fmt::format("q{}", slot), each);
     out += "#pragma unroll\n      for (int k = 0; k < V; ++k) {\n";
-    out += fmt::format("        const Index e = i + k;\n{}        a{}[k] = tw::load_scalar({} + {});\n      }}\n    }}\n", each, slot, name,
+    out += fmt::format("        const Index e = i + k;\n{}        a{}[k] = {}{} + {});\n      }}\n    }}\n", each, slot, load_scalar, name,
                        element);
   }
 }
@@ -166,69 +176,76 @@ void HooksWriter::write_expression(std::string& out, const FusedMap& map, const 
   result = map.expr ? write_expression_statements(out, map.expr, operands, indent) : operands.empty() ? incoming : operands.front();
 }
 
-void HooksWriter::add_vector_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space) {
+void HooksWriter::add_vector_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, Guard guard) {
   note_space(element_count(space));
   std::string body, result;
-  write_leaf_loads(body, map, space);
+  write_leaf_loads(body, map, space, guard);
   body += "#pragma unroll\n    for (int k = 0; k < V; ++k) {\n";
   write_expression(body, map, "      ", true, "", result);
-  body += fmt::format("      v[k] = Value({});\n    }}\n", result);
-  members_ +=
-      fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, Value (&v)[V]) const {{\n{}  }}\n", name, body);
+  // A map of zeros need not be zero.
+  const bool select = guard == Guard::kWanted && !map.is_identity();
+  body += fmt::format("      v[k] = {}Value({}){};\n    }}\n", select ? "wanted ? " : "", result, select ? " : Value(0)" : "");
+  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, Value (&v)[V]{}) const {{\n{}  }}\n", name,
+                          guard_parameter(guard), body);
 }
 
-void HooksWriter::add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type) {
+void HooksWriter::add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type,
+                                  Guard guard) {
   note_space(element_count(space));
   std::string body, result;
+  const auto finish = [&] {
+    members_ += fmt::format("  __device__ __forceinline__ {} {}(Index i{}) const {{\n{}  }}\n", type, name, guard_parameter(guard), body);
+  };
   for (auto [slot, leaf] : llvm::enumerate(map.leaves)) {
     const std::string pointer_name = pointer(leaf, false);
     const std::string offset = scalar_offset(leaf_axes(leaf, space), "i", "    ", fmt::format("q{}", slot), body);
     const bool raw = map.is_identity() && is_floating(graph_.value(leaf).dtype) && type == storage_type_text(graph_.value(leaf).dtype);
     if (raw) {
-      body += fmt::format("    return tw::load_raw({} + {});\n", pointer_name, offset);
-    } else {
-      body += fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, pointer_name,
-                          offset);
+      body += fmt::format("    return {}{} + {});\n", call("load_raw", guard), pointer_name, offset);
+      return finish();
     }
-    if (raw) {
-      members_ += fmt::format("  __device__ __forceinline__ {} {}(Index i) const {{\n{}  }}\n", type, name, body);
-      return;
-    }
+    body += fmt::format("    const {} a{} = {}{} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, call("load_scalar", guard),
+                        pointer_name, offset);
   }
   write_expression(body, map, "    ", false, "", result);
   const bool narrow = type == "tw::f16" || type == "tw::bf16";
-  body += narrow ? fmt::format("    return tw::from_float<{}>({});\n", type, result) : fmt::format("    return {}({});\n", type, result);
-  members_ += fmt::format("  __device__ __forceinline__ {} {}(Index i) const {{\n{}  }}\n", type, name, body);
+  std::string value = narrow ? fmt::format("tw::from_float<{}>({})", type, result) : fmt::format("{}({})", type, result);
+  if (guard == Guard::kWanted && !map.is_identity()) value = fmt::format("wanted ? {} : {}{{}}", value, type);
+  body += fmt::format("    return {};\n", value);
+  finish();
 }
 
-void HooksWriter::add_vector_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type) {
+void HooksWriter::add_vector_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type,
+                                   Guard guard) {
   const Value& out_value = graph_.value(result);
   std::string body, spelled;
-  write_leaf_loads(body, stage, out_value.shape);
+  write_leaf_loads(body, stage, out_value.shape, guard);
   const std::string target = pointer(result, true);
   note_vector_access(result);
   body += fmt::format("    {} r[V];\n#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n", compute_type_text(out_value.dtype));
   write_expression(body, stage, "      ", true, "v[k]", spelled);
-  body += fmt::format("      r[k] = {}({});\n    }}\n    tw::store_vector<V>({} + i, r);\n", compute_type_text(out_value.dtype), spelled,
-                      target);
-  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, const {} (&v)[V]) const {{\n{}  }}\n", name,
-                          incoming_type, body);
+  body += fmt::format("      r[k] = {}({});\n    }}\n    {}{} + i, r);\n", compute_type_text(out_value.dtype), spelled,
+                      call("store_vector<V>", guard), target);
+  members_ += fmt::format("  template <int V>\n  __device__ __forceinline__ void {}(Index i, const {} (&v)[V]{}) const {{\n{}  }}\n", name,
+                          incoming_type, guard_parameter(guard), body);
 }
 
-void HooksWriter::add_scalar_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type) {
+void HooksWriter::add_scalar_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type,
+                                   Guard guard) {
   const Value& out_value = graph_.value(result);
   std::string body, spelled;
   for (auto [slot, leaf] : llvm::enumerate(stage.leaves)) {
     if (leaf == FusedMap::kIncoming) continue;
     const std::string source = pointer(leaf, false);
     const std::string offset = scalar_offset(leaf_axes(leaf, out_value.shape), "i", "    ", fmt::format("q{}", slot), body);
-    body +=
-        fmt::format("    const {} a{} = tw::load_scalar({} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, source, offset);
+    body += fmt::format("    const {} a{} = {}{} + {});\n", compute_type_text(graph_.value(leaf).dtype), slot, call("load_scalar", guard),
+                        source, offset);
   }
   const std::string target = pointer(result, true);
   write_expression(body, stage, "    ", false, "value", spelled);
-  body += fmt::format("    tw::store_scalar({} + i, {}({}));\n", target, compute_type_text(out_value.dtype), spelled);
-  members_ += fmt::format("  __device__ __forceinline__ void {}(Index i, {} value) const {{\n{}  }}\n", name, incoming_type, body);
+  body += fmt::format("    {}{} + i, {}({}));\n", call("store_scalar", guard), target, compute_type_text(out_value.dtype), spelled);
+  members_ += fmt::format("  __device__ __forceinline__ void {}(Index i, {} value{}) const {{\n{}  }}\n", name, incoming_type,
+                          guard_parameter(guard), body);
 }
 
 void HooksWriter::add_scalar_map(const std::string& name, const FusedMap& stage, llvm::ArrayRef<SizeExpr> space, unsigned channel_axis) {
@@ -261,7 +278,7 @@ void HooksWriter::add_vector_apply(const std::string& name, const FusedMap& map,
   const Value& out_value = graph_.value(result);
   note_space(element_count(out_value.shape));
   std::string body, spelled;
-  write_leaf_loads(body, map, out_value.shape);
+  write_leaf_loads(body, map, out_value.shape, Guard::kNone);
   const std::string target = pointer(result, true);
   note_vector_access(result);
   body += fmt::format("    {} r[V];\n#pragma unroll\n    for (int k = 0; k < V; ++k) {{\n", compute_type_text(out_value.dtype));

@@ -21,15 +21,21 @@ class HooksWriter {
   // True when every tensor the hooks touch stays below 2^31 elements, so that Index can be 32 bits wide.
   bool fits_index32() const { return fits_index32_; }
 
+  // kWanted gives an access a last parameter `bool wanted`: without it no memory is touched, a load gives zeros, and i may be any number.
+  enum class Guard { kNone, kWanted };
+
   // Reads V elements of `map` at logical index i of `space` into `v`:  template <int V> void NAME(Index i, Value (&v)[V]) const.
-  void add_vector_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space);
+  void add_vector_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, Guard guard = Guard::kNone);
   // Scalar read of `map` at index i of `space`, converted to `type`, such as "float" or "tw::f16":  TYPE NAME(Index i) const.
-  void add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type);
+  void add_scalar_load(const std::string& name, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, const std::string& type,
+                       Guard guard = Guard::kNone);
   // Applies `stage` to V incoming values at index i of the shape of `result`, rounds and writes:
   //   template <int V> void NAME(Index i, const Value (&v)[V]) const.
-  void add_vector_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type);
+  void add_vector_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type,
+                        Guard guard = Guard::kNone);
   // void NAME(Index i, float value) const
-  void add_scalar_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type);
+  void add_scalar_store(const std::string& name, const FusedMap& stage, ValueId result, const std::string& incoming_type,
+                        Guard guard = Guard::kNone);
   // float NAME(float value, Index i, int channel) const; leaves that vary along `channel_axis` of `space` alone are read by channel.
   void add_scalar_map(const std::string& name, const FusedMap& stage, llvm::ArrayRef<SizeExpr> space, unsigned channel_axis);
   // The whole elementwise kernel body:  template <int V> void NAME(Index i) const.
@@ -54,7 +60,7 @@ class HooksWriter {
   std::string size_text(const SizeExpr& size);
   void note_space(const SizeExpr& elements);
   void note_vector_access(ValueId value);
-  void write_leaf_loads(std::string& out, const FusedMap& map, llvm::ArrayRef<SizeExpr> space);
+  void write_leaf_loads(std::string& out, const FusedMap& map, llvm::ArrayRef<SizeExpr> space, Guard guard);
   std::string scalar_offset(const std::vector<Axis>& axes, const std::string& index, const std::string& indent, const std::string& tag,
                             std::string& out);
   void write_expression(std::string& out, const FusedMap& map, const std::string& indent, bool vector, const std::string& incoming,

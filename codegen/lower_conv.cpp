@@ -37,8 +37,8 @@ void add_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& 
   const DType dtype = lowering.value(op.inputs[0]).dtype;
   const std::string operand = problem.narrow ? storage_type_text(dtype) : "float";
   hooks.add_member(fmt::format("using Operand = {};", operand));
-  hooks.add_scalar_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, operand);
-  add_weight_hooks(hooks, lowering, operand);
+  hooks.add_scalar_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, operand, HooksWriter::Guard::kWanted);
+  add_weight_hooks(hooks, lowering, operand, HooksWriter::Guard::kWanted);
   const bool tail = group.fused_reduction || group.fused_softmax;
   add_stage(hooks, "kMapConvIdentity", "map_conv", tail ? with_rounding(group.after_anchor, dtype) : FusedMap(),
             lowering.value(op.output).shape);
@@ -49,7 +49,7 @@ void add_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& 
     hooks.add_member("static constexpr bool kMapReducedIdentity = true;");
   }
   const FusedMap& last = group.fused_softmax ? group.after_softmax : group.fused_reduction ? group.after_reduction : group.after_anchor;
-  hooks.add_scalar_store("store", last, group.result, "float");
+  hooks.add_scalar_store("store", last, group.result, "float", HooksWriter::Guard::kWanted);
 }
 
 void read_tile_parameters(Lowering& lowering, const ConvProblem& problem, ConvTile& tile) {

@@ -47,10 +47,10 @@ void append_sizes(KernelParam& param, const std::string& name, const std::array<
   for (unsigned d = 0; d < 3; ++d) param.fields.push_back(arg_i64(fmt::format("{}[{}]", name, d), values[d]));
 }
 
-void add_weight_hooks(HooksWriter& hooks, const Lowering& lowering, const std::string& type) {
+void add_weight_hooks(HooksWriter& hooks, const Lowering& lowering, const std::string& type, HooksWriter::Guard guard) {
   const Op& op = lowering.anchor();
   const bool has_bias = op.inputs.size() > 2;
-  hooks.add_scalar_load("load_w", lowering.group.prologues[1], lowering.value(op.inputs[1]).shape, type);
+  hooks.add_scalar_load("load_w", lowering.group.prologues[1], lowering.value(op.inputs[1]).shape, type, guard);
   hooks.add_member(fmt::format("static constexpr bool kHasBias = {};", has_bias));
   if (has_bias) {
     hooks.add_scalar_load("bias", lowering.group.prologues[2], lowering.value(op.inputs[2]).shape, "float");
@@ -65,7 +65,7 @@ llvm::Expected<KernelSpec> lower_conv_direct(Lowering& lowering) {
   const ConvShape shape = conv_shape(lowering);
   HooksWriter hooks(lowering.graph, lowering.buffers);
   hooks.add_scalar_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, "float");
-  add_weight_hooks(hooks, lowering, "float");
+  add_weight_hooks(hooks, lowering, "float", HooksWriter::Guard::kNone);
   hooks.add_scalar_store("store", group.after_anchor, group.result, "float");
 
   const SizeExpr channels_per_group = lowering.value(op.inputs[1]).shape[1];
@@ -128,9 +128,9 @@ llvm::Expected<KernelSpec> lower_stencil(Lowering& lowering) {
   const Op& op = lowering.anchor();
   const ConvShape shape = conv_shape(lowering);
   HooksWriter hooks(lowering.graph, lowering.buffers);
-  hooks.add_vector_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape);
-  add_weight_hooks(hooks, lowering, "float");
-  hooks.add_vector_store("store", group.after_anchor, group.result, "Value");
+  hooks.add_vector_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, HooksWriter::Guard::kWanted);
+  add_weight_hooks(hooks, lowering, "float", HooksWriter::Guard::kNone);
+  hooks.add_vector_store("store", group.after_anchor, group.result, "Value", HooksWriter::Guard::kWanted);
 
   const std::int64_t widest = hooks.vector_limit(8);
   const SizeExpr& in_row = shape.in_size[2];

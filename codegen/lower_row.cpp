@@ -151,7 +151,7 @@ llvm::Expected<KernelSpec> lower_row(Lowering& lowering) {
     // A loss over no rows is still written: 0 for a sum, NaN for a mean.
     blocks = max(blocks, SizeExpr(1));
     workspace =
-        arg_buffer("workspace", lowering.add_workspace("row losses", SizeExpr(16) * (blocks + ceil_div(blocks, SizeExpr(256))), true));
+        arg_buffer("workspace", lowering.add_workspace("row losses", SizeExpr(8) * (blocks + ceil_div(blocks, SizeExpr(256))), true));
   }
   spec.launch.grid[0] = blocks;
   spec.launch.block[0] = static_cast<std::uint32_t>(tile.block_threads);

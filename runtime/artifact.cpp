@@ -117,7 +117,21 @@ llvm::Expected<std::shared_ptr<const Artifact>> artifact_of(const StoreEntry& en
 }  // namespace
 
 Builder::Builder(std::shared_ptr<Store> store, BuilderOptions options) : store_(std::move(store)), options_(std::move(options)) {}
-Builder::~Builder() = default;
+Builder::~Builder() {
+  if (preparation_.joinable()) preparation_.join();
+}
+
+void Builder::prepare_compiler() {
+  const std::lock_guard lock(mutex_);
+  if (preparation_.joinable()) return;
+  preparation_ = std::thread([this] {
+    auto compiler = nvrtc();
+    if (!compiler) return llvm::consumeError(compiler.takeError());
+    const Target target{.major = 8, .minor = 0, .architecture_specific = false};  // every compiler we take knows it
+    auto compiled = (*compiler)->compile("extern \"C\" __global__ void tw_empty() {}\n", "tw_empty.cu", {}, target);
+    if (!compiled) llvm::consumeError(compiled.takeError());
+  });
+}
 
 llvm::Expected<std::shared_ptr<Nvrtc>> Builder::nvrtc() {
   const std::lock_guard lock(mutex_);

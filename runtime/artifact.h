@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -73,6 +74,9 @@ class Builder {
 
   // The compiler, found at the first call.
   llvm::Expected<std::shared_ptr<Nvrtc>> nvrtc();
+  // Loads the compiler on a thread of its own and has it compile an empty kernel: the 15 to 20 ms that the first compilation of a process
+  // takes more pass while the caller initialises the driver, say. Whatever goes wrong shows when a kernel is compiled.
+  void prepare_compiler();
   Store& store() { return *store_; }
 
  private:
@@ -90,6 +94,7 @@ class Builder {
   std::mutex mutex_;  // guards the rest
   std::shared_ptr<Nvrtc> nvrtc_;
   std::unordered_map<std::string, std::shared_ptr<Flight>> flights_;
+  std::thread preparation_;  // joined in the destructor
 };
 
 }  // namespace tilewright

@@ -2,7 +2,9 @@
 #include "runtime/api/tilewright.h"
 
 #include <atomic>
+#include <cstddef>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -184,8 +186,16 @@ tw_status tw_context_create(const tw_context_options* options, tw_context** cont
   return guarded(error, [&]() -> llvm::Error {
     if (!context) return null_argument("tw_context_create", "context");
     tilewright::StoreOptions store = tilewright::StoreOptions::from_environment();
-    if (options && options->size >= sizeof(tw_context_options) && options->cache_directory) store.directory = options->cache_directory;
-    *context = new tw_context{tilewright::make_builder(std::move(store))};
+    // A caller built against an older header gives fewer fields.
+    const auto given = [&](std::size_t end) { return options && options->size >= end; };
+    if (given(offsetof(tw_context_options, cache_directory) + sizeof(options->cache_directory)) && options->cache_directory) {
+      store.directory = options->cache_directory;
+    }
+    auto created = std::unique_ptr<tw_context>(new tw_context{tilewright::make_builder(std::move(store))});
+    if (given(offsetof(tw_context_options, prepare_compiler) + sizeof(options->prepare_compiler)) && options->prepare_compiler != 0) {
+      created->builder->prepare_compiler();
+    }
+    *context = created.release();
     return llvm::Error::success();
   });
 }

@@ -103,7 +103,7 @@ class Program {
 // The kernel store and the device.
 class Context {
  public:
-  Context() : Context(tw_context_options{sizeof(tw_context_options), nullptr}) {}
+  Context() : Context(tw_context_options{sizeof(tw_context_options), nullptr, 0}) {}
   explicit Context(const tw_context_options& options) {
     tw_context* context = nullptr;
     tw_error* error = nullptr;

@@ -55,7 +55,7 @@ struct Streaming {
   static constexpr int kNewPlanes = min_of(kConfig.stride[L::kZ], L::kSpan);
   // With prefetch the loop over output planes also loads the first window, in turns that multiply nothing: loading is there once.
   static constexpr int kFirstTurns = kConfig.prefetch && !L::kOnePlane ? L::kSpan : 0;
-  static constexpr int kPrefetched = kConfig.prefetch ? ceil_div(L::kPlaneElems, L::kThreads) : 1;
+  using Prefetched = PlanePart<kConfig, Hooks, kConfig.prefetch ? L::kPositions : 1, kConfig.prefetch ? L::kChunkWords : 1>;
 
   const Hooks& hooks;
   const Tile<Index>& tile;
@@ -94,7 +94,7 @@ struct Streaming {
       for (int p = 0; p < L::kSpan; ++p) stage(p, p);
     }
     Magnitudes seen;
-    stage_weights<kConfig>(hooks, tile, shared.weights(0), 0, seen);
+    stage_weights<kConfig>(hooks, tile, shared.weights(0), shared.table(0), true, 0, seen);
     if constexpr (L::kSplit) seen.raise(shared.weight_flags(0), 1);
     __syncthreads();
     int p = -kFirstTurns;
@@ -106,9 +106,9 @@ struct Streaming {
       const int last = p + kConfig.stride[L::kZ] + L::kSpan - 1;  // last plane of the next window
       int to = slot + kConfig.stride[L::kZ] + L::kSpan - 1;
       if (to >= L::kSlots) to -= L::kSlots;
-      PlanePart<kConfig, Hooks, kPrefetched> next;
+      Prefetched next;
       if constexpr (kConfig.prefetch) {
-        if (more) next.fetch(hooks, tile, 0, plane_z(last), 0);
+        if (more) next.fetch(hooks, tile, plane_z(last), 0, 0, 0);
       } else if constexpr (!L::kOnePlane) {
         if (more) {
           for (int back = kNewPlanes - 1; back >= 0; --back) stage(last - back, to - back < 0 ? to - back + L::kSlots : to - back);
@@ -129,7 +129,7 @@ struct Streaming {
       if constexpr (kConfig.prefetch) {
         if (more) {
           Magnitudes next_seen;
-          next.store(shared.plane(to), 0, next_seen);
+          next.store(tile, shared.plane(to), 0, 0, next_seen);
           if constexpr (L::kSplit) next_seen.raise(shared.flags(to), static_cast<u32>(last) + 1);
         }
       }
@@ -160,7 +160,7 @@ struct Chunked {
       stage_plane<kConfig>(hooks, tile, shared.plane(buffer * L::kKernelZ + k), in_z, channel, seen);
     }
     Magnitudes seen_weights;
-    stage_weights<kConfig>(hooks, tile, shared.weights(buffer), channel, seen_weights);
+    stage_weights<kConfig>(hooks, tile, shared.weights(buffer), shared.table(0), epoch == 1, channel, seen_weights);
     if constexpr (L::kSplit) {
       seen.raise(shared.flags(buffer), epoch);
       seen_weights.raise(shared.weight_flags(buffer), epoch);
@@ -224,7 +224,10 @@ __device__ __forceinline__ void conv(const ConvArgs& args, const Hooks& hooks) {
     for (int i = static_cast<int>(threadIdx.x); i < L::kFlagSets * 4; i += L::kThreads) shared.words[L::kFlagWord + i] = 0;
     __syncthreads();
   }
-  stage_tables<kConfig>(shared.table(0));
+  if constexpr (L::kZeroWords > 0) {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < L::kZeroWords; i += L::kThreads) shared.plane(0)[L::kTailOffset + i] = 0;
+  }
   Gather<kConfig> gather;
   gather.init();
   Accumulators<kConfig> folded;
@@ -235,8 +238,7 @@ __device__ __forceinline__ void conv(const ConvArgs& args, const Hooks& hooks) {
     Chunked<kConfig, Hooks>{hooks, tile, shared}.run(folded, gather);
   }
   if constexpr (L::kReduces) {
-    map_reduced_values<kConfig>(folded, hooks, tile);
-    store_plane<kConfig>(folded, hooks, tile, 0);
+    finish_reduced<kConfig>(folded, hooks, tile, reinterpret_cast<float*>(shared.words));
   }
 }
 

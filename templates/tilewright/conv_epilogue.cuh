@@ -122,36 +122,15 @@ __device__ __forceinline__ void map_plane(Accumulators<kConfig>& acc, const Hook
   }
 }
 
-// Calls work(m, h, acc) for each of a thread's pixels, whose values work finds in acc[0][n][0] and acc[0][n][1]. kRolled: the code is there
-// once and registers change places between pixels, for work that a block does only once.
-template <ConvConfig kConfig, bool kRolled, typename Work>
-__device__ __forceinline__ void for_each_pixel(Accumulators<kConfig>& acc, Work work) {
-  constexpr int kPixels = kConfig.m_tiles * 2;
-#pragma unroll(kRolled ? 1 : kPixels)
-  for (int pixel = 0; pixel < kPixels; ++pixel) {
-    work(pixel / 2, pixel % 2, acc);
-#pragma unroll
-    for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const float first = acc[0][n][j];
-#pragma unroll
-        for (int i = 1; i < kPixels; ++i) acc[(i - 1) / 2][n][(i - 1) % 2 * 2 + j] = acc[i / 2][n][i % 2 * 2 + j];
-        acc[kConfig.m_tiles - 1][n][2 + j] = first;
-      }
-    }
-  }
-}
-
-// Softmax over a pixel's channels, acc[0][n][0] and acc[0][n][1] of 4 lanes, in place. The block owns all channels there are.
+// Softmax over the channels of pixel (m, h), which 4 lanes hold, in place. The block owns all channels there are.
 template <ConvConfig kConfig, typename Index>
-__device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const Tile<Index>& tile) {
+__device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const Tile<Index>& tile, int m, int h) {
   float greatest = -kInfinity;
 #pragma unroll
   for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) greatest = fmaxf(greatest, acc[0][n][j]);
+      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) greatest = fmaxf(greatest, acc[m][n][h * 2 + j]);
     }
   }
   greatest = fmaxf(greatest, __shfl_xor_sync(~0u, greatest, 1));
@@ -161,75 +140,111 @@ __device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const 
   for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      acc[0][n][j] = exp_fast(acc[0][n][j] - greatest);
-      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) sum += acc[0][n][j];
+      acc[m][n][h * 2 + j] = exp_fast(acc[m][n][h * 2 + j] - greatest);
+      if (channel_exists<kConfig, Index>(lane_channel<kConfig>(tile, n, j))) sum += acc[m][n][h * 2 + j];
     }
   }
   sum += __shfl_xor_sync(~0u, sum, 1);
   sum += __shfl_xor_sync(~0u, sum, 2);
-  const float scale = 1.0f / sum;
+  const float scale = div_count(1.0f, sum);
 #pragma unroll
   for (int n = 0; n < kConfig.n_tiles; ++n) {
-    acc[0][n][0] *= scale;
-    acc[0][n][1] *= scale;
+    acc[m][n][h * 2] *= scale;
+    acc[m][n][h * 2 + 1] *= scale;
   }
 }
 
-// Softmax, if asked for, of output plane z (0 when the planes are reduced), and its final values to the hooks.
+// Softmax, if asked for, of output plane z, and its final values to the hooks.
 template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
                                             int z) {
   using Index = typename Hooks::Index;
   const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
-  const Index volume = Layout<kConfig>::kReduces ? image : image * tile.out[0];
+  const Index volume = image * tile.out[0];
   const Index base = (tile.batch * (kConfig.groups * kConfig.out_channels) + tile.group * kConfig.out_channels) * volume + z * image;
-  for_each_pixel<kConfig, Layout<kConfig>::kReduces>(acc, [&](int m, int h, Accumulators<kConfig>& values) {
-    if constexpr (kConfig.softmax) softmax_pixel<kConfig>(values, tile);
-    const PixelPosition at = pixel_position<kConfig>(tile, m, h);
-    if (!at.exists) return;
-    const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
+#pragma unroll
+  for (int m = 0; m < kConfig.m_tiles; ++m) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if constexpr (kConfig.softmax) softmax_pixel<kConfig>(acc, tile, m, h);
+      const PixelPosition at = pixel_position<kConfig>(tile, m, h);
+      const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
+#pragma unroll
+      for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const int channel = lane_channel<kConfig>(tile, n, j);
+          const bool exists = at.exists && channel_exists<kConfig, Index>(channel);
+          hooks.store(pixel + channel * volume, acc[m][n][h * 2 + j], exists);
+        }
+      }
+    }
+  }
+}
+
+// What became of the planes: bias (of sums and means, where it could wait), the mean's division, map, softmax, store. Values go through
+// shared memory, [channel][pixel], where nobody needs anything else any more: a thread then has all channels of a pixel, neighbours write
+// side by side, and loops over channels stay loops.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void finish_reduced(const Accumulators<kConfig>& folded, const Hooks& hooks,
+                                               const Tile<typename Hooks::Index>& tile, float* shared) {
+  using L = Layout<kConfig>;
+  using Index = typename Hooks::Index;
+  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
+  __syncthreads();
+#pragma unroll
+  for (int m = 0; m < kConfig.m_tiles; ++m) {
 #pragma unroll
     for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int channel = lane_channel<kConfig>(tile, n, j);
-        if (channel_exists<kConfig, Index>(channel)) hooks.store(pixel + channel * volume, values[0][n][j]);
+      for (int i = 0; i < 4; ++i) {
+        const int channel = n * 8 + static_cast<int>(threadIdx.x & 3) * 2 + (i & 1);
+        shared[channel * L::kPixelPitch + lane_pixel<kConfig>(m, i >> 1)] = folded[m][n][i];
       }
     }
-  });
-}
-
-// Bias (of sums and means, where it could wait), the mean's division and the map of reduced values.
-template <ConvConfig kConfig, typename Hooks>
-__device__ __forceinline__ void map_reduced_values(Accumulators<kConfig>& acc, const Hooks& hooks,
-                                                   const Tile<typename Hooks::Index>& tile) {
-  using Index = typename Hooks::Index;
-  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
+  }
+  __syncthreads();
   const float count = static_cast<float>(tile.out[0]);
-#pragma unroll
-  for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const int channel = lane_channel<kConfig>(tile, n, j);
-      if (!channel_exists<kConfig, Index>(channel)) continue;
-      const int o = tile.group * kConfig.out_channels + channel;
-      float bias = 0.0f;
-      if constexpr (kLateBias) bias = hooks.bias(o);
-      if constexpr (kLateBias && kConfig.reduce == ConvReduce::kSum) bias *= count;
-#pragma unroll
-      for (int m = 0; m < kConfig.m_tiles; ++m) {
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          float& value = acc[m][n][h * 2 + j];
-          if constexpr (kConfig.reduce == ConvReduce::kMean) value /= count;
-          if constexpr (kLateBias) value += bias;
-          if constexpr (!Hooks::kMapReducedIdentity) {
-            const PixelPosition at = pixel_position<kConfig>(tile, m, h);
-            const Index channels = tile.batch * (kConfig.groups * kConfig.out_channels) + o;
-            if (at.exists) value = hooks.map_reduced(value, (channels * tile.out[1] + at.y) * tile.out[2] + at.x, o);
-          }
-        }
+  constexpr int kChannels = kConfig.n_tiles * 8;
+  const int channels = kConfig.out_channels % kChannels == 0 ? kChannels : min_of(kChannels, kConfig.out_channels - tile.out_channel);
+  const int first_channel = tile.group * kConfig.out_channels + tile.out_channel;
+  const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
+#pragma unroll 1
+  for (int turn = 0; turn < ceil_div(kConfig.tile_y * kConfig.tile_x, L::kThreads); ++turn) {
+    const int pixel = turn * L::kThreads + static_cast<int>(threadIdx.x);
+    const int y = tile.first[1] + pixel / kConfig.tile_x, x = tile.first[2] + pixel % kConfig.tile_x;
+    if (pixel >= kConfig.tile_y * kConfig.tile_x || y >= tile.out[1] || x >= tile.out[2]) continue;
+    const Index first =
+        (tile.batch * (kConfig.groups * kConfig.out_channels) + first_channel) * image + static_cast<Index>(y) * tile.out[2] + x;
+    float* const own = shared + pixel;
+    float greatest = -kInfinity;
+#pragma unroll 1
+    for (int c = 0; c < channels; ++c) {
+      float value = own[c * L::kPixelPitch];
+      if constexpr (kConfig.reduce == ConvReduce::kMean) value = div_count(value, count);
+      if constexpr (kLateBias) {
+        const float bias = hooks.bias(first_channel + c);
+        value += kConfig.reduce == ConvReduce::kSum ? bias * count : bias;
       }
+      if constexpr (!Hooks::kMapReducedIdentity) value = hooks.map_reduced(value, first + c * image, first_channel + c);
+      if constexpr (kConfig.softmax) {
+        own[c * L::kPixelPitch] = value;
+        greatest = fmaxf(greatest, value);
+      } else {
+        hooks.store(first + c * image, value, true);
+      }
+    }
+    if constexpr (kConfig.softmax) {
+      float sum = 0.0f;
+#pragma unroll 1
+      for (int c = 0; c < channels; ++c) {
+        const float value = exp_fast(own[c * L::kPixelPitch] - greatest);
+        own[c * L::kPixelPitch] = value;
+        sum += value;
+      }
+      const float scale = div_count(1.0f, sum);
+#pragma unroll 1
+      for (int c = 0; c < channels; ++c) hooks.store(first + c * image, own[c * L::kPixelPitch] * scale, true);
     }
   }
 }

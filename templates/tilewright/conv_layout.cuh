@@ -84,7 +84,8 @@ struct Layout {
   static constexpr int kTileX = kConfig.out_size[kX] > 0 ? min_of(kConfig.tile_x, kConfig.out_size[kX]) : kConfig.tile_x;
   static constexpr int kPatchY = (kTileY - 1) * kConfig.stride[kY] + (kKernelY - 1) * kConfig.dilation[kY] + 1;
   static constexpr int kPatchX = (kTileX - 1) * kConfig.stride[kX] + (kKernelX - 1) * kConfig.dilation[kX] + 1;
-  static constexpr int kPlaneElems = kChunkWords * kPatchY * kPatchX;
+  static constexpr int kPatch = kPatchY * kPatchX;
+  static constexpr int kPositions = ceil_div(kPatch, kThreads);  // of the patch, a thread
   static constexpr int kPlaneWords = kChunkWords * kConfig.channel_pitch;
   static constexpr int kDepth = kChunkWords * kTaps;  // K
   static constexpr int kSteps = ceil_div(kDepth, 8);
@@ -109,7 +110,19 @@ struct Layout {
   // Pixels beyond the tile's valid width read words behind their row; the slack keeps the last row's reads inside.
   static constexpr int kSlackWords =
       (kConfig.tile_x - kTileX) * kConfig.stride[kX] + (kConfig.tile_y - kTileY) * kConfig.stride[kY] * kConfig.row_pitch;
-  static constexpr int kSharedBytes = 4 * (kRingWord + kRingWords * kParts + kSlackWords);
+  // Words behind the depth: zeros that every pixel of the tile finds at one offset from where it lies, or a mask where offsets go round
+  // the ring or lead to two parts.
+  static constexpr bool kHasTail = !kIeee && kDepth % 8 != 0;
+  static constexpr bool kMaskTail = kHasTail && (kSplit || (kRing && !kTablePerSlot));
+  static constexpr int kZeroWords =
+      kHasTail && !kMaskTail ? (kConfig.tile_y - 1) * kConfig.stride[kY] * kConfig.row_pitch + (kConfig.tile_x - 1) * kConfig.stride[kX] + 1
+                             : 0;
+  static constexpr int kTailOffset = kZeroWords > 0 ? kRingWords + kSlackWords : 0;
+  static constexpr int kPhaseWords = kRingWord + kRingWords * kParts + kSlackWords + kZeroWords;
+  // In place of all that, at the end: reduced values, [channel][pixel]. The pitch spreads the 4 channel pairs of a quad over the banks.
+  static constexpr int kPixelPitch = kPixels + 4;
+  static constexpr int kReducedWords = kReduces ? kConfig.n_tiles * 8 * kPixelPitch : 0;
+  static constexpr int kSharedBytes = 4 * (kPhaseWords > kReducedWords ? kPhaseWords : kReducedWords);
 
   // A warp's m tiles lie `warps` apart or side by side, whichever makes their distances constants: one address then serves them all.
   static constexpr bool kFullTile = kConfig.tile_y * kConfig.tile_x == kPixels && kConfig.tile_x % 16 == 0;

@@ -91,16 +91,16 @@ __device__ __forceinline__ void mma(float (&d)[4], const u32 (&a)[4], u32 b0, u3
   }
 }
 
-// Step s: words 8 s to 8 s + 7 of the depth. kTail: the words at and behind the depth count as zero (weights alone would turn an
-// infinite operand into NaN).
-template <ConvConfig kConfig, typename Operand, bool kTail>
+// Step s: words 8 s to 8 s + 7 of the depth. Those behind the depth must count as zero (zero weights alone would turn an infinite operand
+// into NaN): either they are, or kMask makes them so.
+template <ConvConfig kConfig, typename Operand, bool kMask>
 __device__ __forceinline__ void multiply_step(Accumulators<kConfig>& acc, const Gather<kConfig>& gather, const u32* ring, const u32* table,
                                               const u32* weights, u32 slot_bytes, int s) {
   using L = Layout<kConfig>;
   const int lane = static_cast<int>(threadIdx.x & 31), t = lane & 3;
   const auto offsets = *reinterpret_cast<const WordVector<2>*>(table + s * 8 + t * 2);
   const u32 offset[2] = {ring_offset<kConfig>(offsets.word[0], slot_bytes), ring_offset<kConfig>(offsets.word[1], slot_bytes)};
-  const bool live[2] = {!kTail || s * 8 + t < L::kDepth, !kTail || s * 8 + t + 4 < L::kDepth};
+  const bool live[2] = {s * 8 + t < L::kDepth, s * 8 + t + 4 < L::kDepth};
   WordVector<L::kLaneWords> b[kConfig.n_tiles];
 #pragma unroll
   for (int n = 0; n < kConfig.n_tiles; ++n) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void multiply_step(Accumulators<kConfig>& acc, const 
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         a[part][i] = gather.word(ring, offset[i >> 1], m, i & 1, part);
-        if (kTail && !live[i >> 1]) a[part][i] = 0;
+        if (kMask && !live[i >> 1]) a[part][i] = 0;
       }
     }
     // Small terms first; a product's n tiles in a row are independent of each other.
@@ -133,21 +133,21 @@ template <ConvConfig kConfig, typename Operand>
 __device__ __forceinline__ void multiply_tensor(Accumulators<kConfig>& acc, const Gather<kConfig>& gather, const u32* ring,
                                                 const u32* table, const u32* weights, u32 slot_bytes) {
   using L = Layout<kConfig>;
-  constexpr int kWhole = L::kDepth / 8;  // steps without a tail
+  constexpr int kSteps = L::kMaskTail ? L::kDepth / 8 : L::kSteps;  // without a mask
   if constexpr (kConfig.flush_steps <= 0) {
 #pragma unroll kConfig.unroll
-    for (int s = 0; s < kWhole; ++s) multiply_step<kConfig, Operand, false>(acc, gather, ring, table, weights, slot_bytes, s);
-    if constexpr (kWhole < L::kSteps) multiply_step<kConfig, Operand, true>(acc, gather, ring, table, weights, slot_bytes, kWhole);
+    for (int s = 0; s < kSteps; ++s) multiply_step<kConfig, Operand, false>(acc, gather, ring, table, weights, slot_bytes, s);
+    if constexpr (L::kMaskTail) multiply_step<kConfig, Operand, true>(acc, gather, ring, table, weights, slot_bytes, kSteps);
   } else {
 #pragma unroll 1
     for (int s = 0; s < L::kSteps;) {
       Accumulators<kConfig> part;
       clear<kConfig>(part, 0.0f);
-      const int end = min_of(s + kConfig.flush_steps, kWhole);
+      const int end = min_of(s + kConfig.flush_steps, kSteps);
 #pragma unroll kConfig.unroll
       for (; s < end; ++s) multiply_step<kConfig, Operand, false>(part, gather, ring, table, weights, slot_bytes, s);
-      if constexpr (kWhole < L::kSteps) {
-        if (s == kWhole) {
+      if constexpr (L::kMaskTail) {
+        if (s == kSteps) {
           multiply_step<kConfig, Operand, true>(part, gather, ring, table, weights, slot_bytes, s);
           ++s;
         }
@@ -215,9 +215,7 @@ __device__ __forceinline__ void multiply_unstaged(Accumulators<kConfig>& acc, co
 #pragma unroll
       for (int j = 0; j < 2; ++j) {
         const int o = n * 8 + column + j;
-        b[n][j] = 0.0f;
-        if (tile.out_channel + o < kConfig.out_channels)
-          b[n][j] = hooks.load_w(w_base + static_cast<Index>(o) * (kConfig.channels * L::kTaps));
+        b[n][j] = hooks.load_w(w_base + static_cast<Index>(o) * (kConfig.channels * L::kTaps), tile.out_channel + o < kConfig.out_channels);
       }
     }
 #pragma unroll
@@ -229,12 +227,11 @@ __device__ __forceinline__ void multiply_unstaged(Accumulators<kConfig>& acc, co
                          at[L::kY] * kConfig.dilation[L::kY];
         const int in_x = (tile.first[2] + pixel % kConfig.tile_x) * kConfig.stride[L::kX] - kConfig.pad_before[L::kX] +
                          at[L::kX] * kConfig.dilation[L::kX];
-        float a = 0.0f;
-        if (static_cast<u32>(in_z) < static_cast<u32>(tile.in[0]) && static_cast<u32>(in_y) < static_cast<u32>(tile.in[1]) &&
-            static_cast<u32>(in_x) < static_cast<u32>(tile.in[2])) {
-          a = hooks.load_x(base + static_cast<Index>(in_z) * tile.x_step[0] + static_cast<Index>(in_y) * tile.x_step[1] +
-                           static_cast<Index>(in_x) * tile.x_step[2]);
-        }
+        const bool inside = static_cast<u32>(in_z) < static_cast<u32>(tile.in[0]) &&
+                            static_cast<u32>(in_y) < static_cast<u32>(tile.in[1]) && static_cast<u32>(in_x) < static_cast<u32>(tile.in[2]);
+        const float a = hooks.load_x(base + static_cast<Index>(in_z) * tile.x_step[0] + static_cast<Index>(in_y) * tile.x_step[1] +
+                                         static_cast<Index>(in_x) * tile.x_step[2],
+                                     inside);
 #pragma unroll
         for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll

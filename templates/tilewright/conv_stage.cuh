@@ -99,6 +99,13 @@ struct RawWord {
   Operand channel[Layout<kConfig>::kWordChannels];
 };
 
+// cvt.rna.tf32.f32: nearest, ties away from zero. In integers, because every architecture emulates the instruction in twice as many steps
+// and then makes infinities of NaNs whose payload lies in the bits that go.
+__device__ __forceinline__ u32 round_tf32(float value) {
+  const u32 rounded = (__builtin_bit_cast(u32, value) + 0x1000u) & 0xffffe000u;
+  return value == value ? rounded : 0x7fffffffu;
+}
+
 // Converts a word and writes its parts, `part_words` apart.
 template <ConvConfig kConfig, typename Operand>
 __device__ __forceinline__ void store_word(u32* to, int part_words, const RawWord<kConfig, Operand>& raw, Magnitudes& seen) {
@@ -108,65 +115,80 @@ __device__ __forceinline__ void store_word(u32* to, int part_words, const RawWor
   } else if constexpr (L::kIeee) {
     *to = __builtin_bit_cast(u32, raw.channel[0]);
   } else {
-    u32 high = ptx::cvt_rna_tf32_f32(raw.channel[0]);
-    // Where the instruction is emulated, a NaN whose payload lies in the bits that go would become infinity.
-    if (raw.channel[0] != raw.channel[0]) high = 0x7fffffffu;
+    const u32 high = round_tf32(raw.channel[0]);
     *to = high;
     if constexpr (L::kSplit) {
-      to[part_words] = ptx::cvt_rna_tf32_f32(raw.channel[0] - __builtin_bit_cast(float, high));
+      to[part_words] = round_tf32(raw.channel[0] - __builtin_bit_cast(float, high));
       seen.add(__builtin_bit_cast(u32, raw.channel[0]));
     }
   }
 }
 
-// Words [first, first + kCount * threads) of one input plane, one per thread and turn; channels from `channel` on, plane z of x.
-template <ConvConfig kConfig, typename Hooks, int kCount>
+// Where a thread's position number i lies: in a plane of x and in a staged one. Threads side by side have positions side by side.
+template <ConvConfig kConfig, typename Index>
+struct PatchPosition {
+  using L = Layout<kConfig>;
+  Index from;   // elements
+  int to;       // words
+  bool exists;  // the patch has that many positions
+  bool inside;  // and x has this one: if not, it counts as zero
+
+  __device__ __forceinline__ PatchPosition(const Tile<Index>& tile, int i) {
+    const int e = i * L::kThreads + static_cast<int>(threadIdx.x);
+    const int row = e / L::kPatchX, column = e - row * L::kPatchX;
+    const int y = tile.first[1] * kConfig.stride[L::kY] - kConfig.pad_before[L::kY] + row;
+    const int x = tile.first[2] * kConfig.stride[L::kX] - kConfig.pad_before[L::kX] + column;
+    from = static_cast<Index>(y) * tile.x_step[1] + static_cast<Index>(x) * tile.x_step[2];
+    to = row * kConfig.row_pitch + column;
+    exists = (L::kPatch % L::kThreads == 0 && i < L::kPatch / L::kThreads) || e < L::kPatch;
+    inside = exists && static_cast<u32>(y) < static_cast<u32>(tile.in[1]) && static_cast<u32>(x) < static_cast<u32>(tile.in[2]);
+  }
+};
+
+// The words of kWords adjacent channel words at kPositions positions of a thread, on their way from plane z of x to a staged plane.
+template <ConvConfig kConfig, typename Hooks, int kPositions, int kWords>
 struct PlanePart {
   using L = Layout<kConfig>;
   using Index = typename Hooks::Index;
   using Operand = typename Hooks::Operand;
-  RawWord<kConfig, Operand> raw[kCount];
+  RawWord<kConfig, Operand> raw[kPositions][kWords];
 
-  // Whether word e, this thread's of turn i, is one of the plane's: known at compile time for turns that are full.
-  __device__ __forceinline__ static bool exists(int first, int i, int e) {
-    return first + (i + 1) * L::kThreads <= L::kPlaneElems || e < L::kPlaneElems;
-  }
+  // Whether the chunk has channel word `word`: known at compile time when it has a whole number of parts.
+  __device__ __forceinline__ static bool has_word(int word) { return L::kChunkWords % kWords == 0 || word < L::kChunkWords; }
 
-  __device__ __forceinline__ void fetch(const Hooks& hooks, const Tile<Index>& tile, int first, int z, int channel) {
+  // From position `position` and channel word `word` on, counted from channel `channel`.
+  __device__ __forceinline__ void fetch(const Hooks& hooks, const Tile<Index>& tile, int z, int channel, int position, int word) {
     const bool plane_inside = static_cast<u32>(z) < static_cast<u32>(tile.in[0]);
-    const Index base = tile.x_base + static_cast<Index>(channel) * tile.x_channel + static_cast<Index>(z) * tile.x_step[0];
-    const int corner_y = tile.first[1] * kConfig.stride[L::kY] - kConfig.pad_before[L::kY];
-    const int corner_x = tile.first[2] * kConfig.stride[L::kX] - kConfig.pad_before[L::kX];
+    const int first_channel = channel + word * L::kWordChannels;
+    const Index base = tile.x_base + static_cast<Index>(first_channel) * tile.x_channel + static_cast<Index>(z) * tile.x_step[0];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int e = first + i * L::kThreads + static_cast<int>(threadIdx.x);
-      const int row = e / L::kPatchX;
-      const int word = row / L::kPatchY;
-      const int y = corner_y + (row - word * L::kPatchY);
-      const int x = corner_x + (e - row * L::kPatchX);
-      const bool inside = plane_inside && exists(first, i, e) && static_cast<u32>(y) < static_cast<u32>(tile.in[1]) &&
-                          static_cast<u32>(x) < static_cast<u32>(tile.in[2]);
-      const Index at = static_cast<Index>(y) * tile.x_step[1] + static_cast<Index>(x) * tile.x_step[2];
+    for (int i = 0; i < kPositions; ++i) {
+      const PatchPosition<kConfig, Index> at(tile, position + i);
+      const Index own = base + at.from;
 #pragma unroll
-      for (int c = 0; c < L::kWordChannels; ++c) {
-        const int offset = word * L::kWordChannels + c;
-        const bool channel_exists = kConfig.channels % kConfig.chunk_channels == 0 && kConfig.chunk_channels % L::kWordChannels == 0
-                                        ? true
-                                        : channel + offset < kConfig.channels;
-        raw[i].channel[c] = Operand{};
-        if (inside && channel_exists) raw[i].channel[c] = hooks.load_x(base + static_cast<Index>(offset) * tile.x_channel + at);
+      for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+        for (int c = 0; c < L::kWordChannels; ++c) {
+          const int offset = w * L::kWordChannels + c;
+          const bool all_exist = kConfig.channels % kConfig.chunk_channels == 0 && kConfig.chunk_channels % L::kWordChannels == 0;
+          const bool channel_exists = all_exist || first_channel + offset < kConfig.channels;
+          raw[i][w].channel[c] = hooks.load_x(own + static_cast<Index>(offset) * tile.x_channel,
+                                              plane_inside && at.inside && has_word(word + w) && channel_exists);
+        }
       }
     }
   }
 
-  __device__ __forceinline__ void store(u32* plane, int first, Magnitudes& seen) const {
+  __device__ __forceinline__ void store(const Tile<Index>& tile, u32* plane, int position, int word, Magnitudes& seen) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int e = first + i * L::kThreads + static_cast<int>(threadIdx.x);
-      const int row = e / L::kPatchX;
-      const int word = row / L::kPatchY;
-      const int to = word * kConfig.channel_pitch + (row - word * L::kPatchY) * kConfig.row_pitch + (e - row * L::kPatchX);
-      if (exists(first, i, e)) store_word<kConfig, Operand>(plane + to, L::kRingWords, raw[i], seen);
+    for (int i = 0; i < kPositions; ++i) {
+      const PatchPosition<kConfig, Index> at(tile, position + i);
+      if (!at.exists) continue;
+      u32* const to = plane + word * kConfig.channel_pitch + at.to;
+#pragma unroll
+      for (int w = 0; w < kWords; ++w) {
+        if (has_word(word + w)) store_word<kConfig, Operand>(to + w * kConfig.channel_pitch, L::kRingWords, raw[i][w], seen);
+      }
     }
   }
 };
@@ -177,58 +199,16 @@ __device__ __forceinline__ void stage_plane(const Hooks& hooks, const Tile<typen
                                             Magnitudes& seen) {
   using L = Layout<kConfig>;
   // So many loads in flight hide most of their latency without many registers.
-  constexpr int kCount = min_of(ceil_div(L::kPlaneElems, L::kThreads), L::kWordChannels == 2 ? 4 : 6);
+  constexpr int kInFlight = L::kWordChannels == 2 ? 4 : 6;
+  constexpr int kWords = min_of(L::kChunkWords, kInFlight);
+  constexpr int kPositions = min_of(L::kPositions, kInFlight / kWords);
 #pragma unroll 1
-  for (int first = 0; first < L::kPlaneElems; first += kCount * L::kThreads) {
-    PlanePart<kConfig, Hooks, kCount> part;
-    part.fetch(hooks, tile, first, z, channel);
-    part.store(plane, first, seen);
-  }
-}
-
-// Weights of one chunk of input channels.
-template <ConvConfig kConfig, typename Hooks>
-__device__ __forceinline__ void stage_weights(const Hooks& hooks, const Tile<typename Hooks::Index>& tile, u32* weights, int channel,
-                                              Magnitudes& seen) {
-  using L = Layout<kConfig>;
-  using Index = typename Hooks::Index;
-  using Operand = typename Hooks::Operand;
-  constexpr int kWords = L::kWeightWords / L::kParts;
-  constexpr int kCount = min_of(ceil_div(kWords, L::kThreads), 4);
-  const Index base = (static_cast<Index>(tile.group) * kConfig.out_channels + tile.out_channel) * kConfig.channels * L::kTaps +
-                     static_cast<Index>(channel) * L::kTaps;
+  for (int position = 0; position < L::kPositions; position += kPositions) {
 #pragma unroll 1
-  for (int first = 0; first < kWords; first += kCount * L::kThreads) {
-    RawWord<kConfig, Operand> raw[kCount];
-    int to[kCount];
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int e = first + i * L::kThreads + static_cast<int>(threadIdx.x);
-      const int pair = e >> 1, lane = pair & 31, n_tile = (pair >> 5) % kConfig.n_tiles;
-      // Consecutive threads read consecutive weights of one output channel, or of eight of them.
-      const int k = L::kIeee ? e % L::kDepth : (pair >> 5) / kConfig.n_tiles * 8 + (e & 1) * 4 + (lane & 3);
-      const int n = L::kIeee ? e / L::kDepth : n_tile * 8 + (lane >> 2);
-      to[i] = L::kIeee ? k * (kConfig.n_tiles * 8) + n : pair * L::kLaneWords + (e & 1);
-      const bool inside = e < kWords && k < L::kDepth && tile.out_channel + n < kConfig.out_channels;
-      if (e >= kWords) to[i] = -1;
-      const Index row = base + static_cast<Index>(n) * (kConfig.channels * L::kTaps);
-      if constexpr (L::kWordChannels == 1) {
-        raw[i].channel[0] = Operand{};
-        const bool channel_exists = kConfig.channels % kConfig.chunk_channels == 0 || k < (kConfig.channels - channel) * L::kTaps;
-        if (inside && channel_exists) raw[i].channel[0] = hooks.load_w(row + k);
-      } else {
-        const int word = k / L::kTaps, tap = k - word * L::kTaps;
-#pragma unroll
-        for (int c = 0; c < L::kWordChannels; ++c) {
-          const int offset = word * L::kWordChannels + c;
-          raw[i].channel[c] = Operand{};
-          if (inside && channel + offset < kConfig.channels) raw[i].channel[c] = hooks.load_w(row + offset * L::kTaps + tap);
-        }
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (to[i] >= 0) store_word<kConfig, Operand>(weights + to[i], 2, raw[i], seen);
+    for (int word = 0; word < L::kChunkWords; word += kWords) {
+      PlanePart<kConfig, Hooks, kPositions, kWords> part;
+      part.fetch(hooks, tile, z, channel, position, word);
+      part.store(tile, plane, position, word, seen);
     }
   }
 }
@@ -236,20 +216,62 @@ __device__ __forceinline__ void stage_weights(const Hooks& hooks, const Tile<typ
 // Position of word k's offset in the table: a lane finds those of its two words of a step side by side.
 __host__ __device__ __forceinline__ constexpr int table_position(int k) { return (k & ~7) + (k & 3) * 2 + (k >> 2 & 1); }
 
-// Bytes from where a pixel lies in the ring's first plane to what word k of the depth multiplies; the window begins in slot `table`.
+// Word k, tap `tap` of channel word `word`, in the tables of all slots: bytes from where a pixel lies in the ring's first plane to what the
+// word multiplies when the window begins in that slot.
 template <ConvConfig kConfig>
-__device__ __forceinline__ void stage_tables(u32* tables) {
+__device__ __forceinline__ void stage_offsets(u32* tables, int k, int word, int tap) {
   using L = Layout<kConfig>;
+  const int at[3] = {tap / (kConfig.kernel[1] * kConfig.kernel[2]), tap / kConfig.kernel[2] % kConfig.kernel[1], tap % kConfig.kernel[2]};
+  const int in_plane =
+      word * kConfig.channel_pitch + at[L::kY] * kConfig.dilation[L::kY] * kConfig.row_pitch + at[L::kX] * kConfig.dilation[L::kX];
+  int plane = at[L::kZ] * (L::kSingle ? kConfig.dilation[L::kZ] : 1);
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x); i < L::kTables * L::kTableWords; i += L::kThreads) {
-    const int table = i / L::kTableWords, k = i - table * L::kTableWords;
+  for (int table = 0; table < L::kTables; ++table) {
+    const int offset = k < L::kDepth ? plane * L::kPlaneWords + in_plane : L::kTailOffset;
+    tables[table * L::kTableWords + table_position(k)] = static_cast<u32>(offset) * 4;
+    plane = plane + 1 < L::kSlots ? plane + 1 : 0;
+  }
+}
+
+// Weights of one chunk of input channels. `with_offsets`: `tables` get the offsets of all words.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void stage_weights(const Hooks& hooks, const Tile<typename Hooks::Index>& tile, u32* weights, u32* tables,
+                                              bool with_offsets, int channel, Magnitudes& seen) {
+  using L = Layout<kConfig>;
+  using Index = typename Hooks::Index;
+  using Operand = typename Hooks::Operand;
+  // Threads side by side have words side by side of one output channel; from channel to channel both addresses move by a constant.
+  constexpr int kDepthWords = L::kSteps * 8;
+  constexpr int kAcross = min_of(kDepthWords, L::kThreads);
+  constexpr int kRows = L::kThreads / kAcross;
+  constexpr int kChannelWords = L::kIeee ? 1 : 4 * L::kLaneWords;
+  const Index base = (static_cast<Index>(tile.group) * kConfig.out_channels + tile.out_channel) * kConfig.channels * L::kTaps +
+                     static_cast<Index>(channel) * L::kTaps;
+  const int first_n = static_cast<int>(threadIdx.x) / kAcross;
+  // The last threads have nothing to do when a row of words leaves some over.
+  const bool active = L::kThreads % kAcross == 0 || first_n < kRows;
+#pragma unroll 1
+  for (int turn = 0; turn < ceil_div(kDepthWords, kAcross); ++turn) {
+    const int k = turn * kAcross + static_cast<int>(threadIdx.x) % kAcross;
+    if (!active || (kDepthWords % kAcross != 0 && k >= kDepthWords)) continue;
     const int word = k / L::kTaps, tap = k - word * L::kTaps;
-    const int at[3] = {tap / (kConfig.kernel[1] * kConfig.kernel[2]), tap / kConfig.kernel[2] % kConfig.kernel[1], tap % kConfig.kernel[2]};
-    int plane = table + at[L::kZ] * (L::kSingle ? kConfig.dilation[L::kZ] : 1);
-    if (plane >= L::kSlots) plane -= L::kSlots;
-    const int offset = plane * L::kPlaneWords + word * kConfig.channel_pitch + at[L::kY] * kConfig.dilation[L::kY] * kConfig.row_pitch +
-                       at[L::kX] * kConfig.dilation[L::kX];
-    tables[table * L::kTableWords + table_position(k)] = k < L::kDepth ? static_cast<u32>(offset) * 4 : 0;
+    if (with_offsets && first_n == 0) stage_offsets<kConfig>(tables, k, word, tap);
+    u32* const to =
+        weights + (L::kIeee ? k * (kConfig.n_tiles * 8) : ((k >> 3) * (kConfig.n_tiles * 32) + (k & 3)) * L::kLaneWords + (k >> 2 & 1));
+#pragma unroll 2
+    for (int i = 0; i < ceil_div(kConfig.n_tiles * 8, kRows); ++i) {
+      const int n = first_n + i * kRows;
+      if (kConfig.n_tiles * 8 % kRows != 0 && n >= kConfig.n_tiles * 8) break;
+      const bool inside = k < L::kDepth && tile.out_channel + n < kConfig.out_channels;
+      const Index row = base + static_cast<Index>(n) * (kConfig.channels * L::kTaps) + tap;
+      RawWord<kConfig, Operand> raw;
+#pragma unroll
+      for (int c = 0; c < L::kWordChannels; ++c) {
+        const int offset = word * L::kWordChannels + c;
+        raw.channel[c] = hooks.load_w(row + offset * L::kTaps, inside && channel + offset < kConfig.channels);
+      }
+      if (!L::kIeee || k < L::kDepth) store_word<kConfig, Operand>(to + n * kChannelWords, 2, raw, seen);
+    }
   }
 }
 

@@ -34,6 +34,30 @@ __device__ __forceinline__ void store_words(void* address, const u32 (&words)[kW
   if constexpr (kBytes == 16) ptx::st_global_v4_u32(address, words);
 }
 
+template <int kBytes>
+__device__ __forceinline__ void load_words_if(bool wanted, const void* address, u32 (&words)[kWords<kBytes>]) {
+  static_assert((kBytes & (kBytes - 1)) == 0 && kBytes <= 16, "memory: an access is 1, 2, 4, 8 or 16 bytes");
+  if constexpr (kBytes == 1) ptx::ld_global_u8_if(wanted, address, words[0]);
+  if constexpr (kBytes == 2) {
+    u16 half = static_cast<u16>(words[0]);
+    ptx::ld_global_u16_if(wanted, address, half);
+    words[0] = half;
+  }
+  if constexpr (kBytes == 4) ptx::ld_global_u32_if(wanted, address, words[0]);
+  if constexpr (kBytes == 8) ptx::ld_global_v2_u32_if(wanted, address, words);
+  if constexpr (kBytes == 16) ptx::ld_global_v4_u32_if(wanted, address, words);
+}
+
+template <int kBytes>
+__device__ __forceinline__ void store_words_if(bool wanted, void* address, const u32 (&words)[kWords<kBytes>]) {
+  static_assert((kBytes & (kBytes - 1)) == 0 && kBytes <= 16, "memory: an access is 1, 2, 4, 8 or 16 bytes");
+  if constexpr (kBytes == 1) ptx::st_global_u8_if(wanted, address, words[0]);
+  if constexpr (kBytes == 2) ptx::st_global_u16_if(wanted, address, static_cast<u16>(words[0]));
+  if constexpr (kBytes == 4) ptx::st_global_u32_if(wanted, address, words[0]);
+  if constexpr (kBytes == 8) ptx::st_global_v2_u32_if(wanted, address, words);
+  if constexpr (kBytes == 16) ptx::st_global_v4_u32_if(wanted, address, words);
+}
+
 template <typename T>
 struct Tag {};
 
@@ -98,7 +122,7 @@ __device__ __forceinline__ void pack(Tag<bool>, const bool* values, u32 (&words)
 
 // Elements of one access when V elements of T are wanted.
 template <int V, typename T>
-inline constexpr int kPerAccess = V * static_cast<int>(sizeof(T)) <= 16 ? V : 16 / static_cast<int>(sizeof(T));
+inline constexpr int kPerAccess = V* static_cast<int>(sizeof(T)) <= 16 ? V : 16 / static_cast<int>(sizeof(T));
 
 }  // namespace memory_detail
 
@@ -129,6 +153,33 @@ __device__ __forceinline__ void store_vector(T* address, const Compute<T> (&v)[V
   }
 }
 
+// As load_vector where `wanted`; else reads nothing, and v is all zeros.
+template <int V, typename T>
+__device__ __forceinline__ void load_vector_if(bool wanted, const T* address, Compute<T> (&v)[V]) {
+  constexpr int kElems = memory_detail::kPerAccess<V, T>;
+  constexpr int kBytes = kElems * static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int first = 0; first < V; first += kElems) {
+    u32 words[memory_detail::kWords<kBytes>] = {};
+    memory_detail::load_words_if<kBytes>(wanted, address + first, words);
+#pragma unroll
+    for (int k = 0; k < kElems; ++k) v[first + k] = memory_detail::unpack(memory_detail::Tag<T>{}, words, k);
+  }
+}
+
+// As store_vector where `wanted`; else writes nothing.
+template <int V, typename T>
+__device__ __forceinline__ void store_vector_if(bool wanted, T* address, const Compute<T> (&v)[V]) {
+  constexpr int kElems = memory_detail::kPerAccess<V, T>;
+  constexpr int kBytes = kElems * static_cast<int>(sizeof(T));
+#pragma unroll
+  for (int first = 0; first < V; first += kElems) {
+    u32 words[memory_detail::kWords<kBytes>];
+    memory_detail::pack<kElems>(memory_detail::Tag<T>{}, v + first, words);
+    memory_detail::store_words_if<kBytes>(wanted, address + first, words);
+  }
+}
+
 // One value for all V.
 template <int V, typename C>
 __device__ __forceinline__ void splat_vector(C value, C (&v)[V]) {
@@ -151,9 +202,30 @@ __device__ __forceinline__ void store_scalar(T* address, Compute<T> value) {
   store_vector<1>(address, v);
 }
 
-// One element of a floating type with its bits untouched.
+// One element where `wanted`, else 0.
+template <typename T>
+__device__ __forceinline__ Compute<T> load_scalar_if(bool wanted, const T* address) {
+  Compute<T> v[1];
+  load_vector_if<1>(wanted, address, v);
+  return v[0];
+}
+
+template <typename T>
+__device__ __forceinline__ void store_scalar_if(bool wanted, T* address, Compute<T> value) {
+  const Compute<T> v[1] = {value};
+  store_vector_if<1>(wanted, address, v);
+}
+
+// One element of a floating type with its bits untouched; zero bits where not `wanted`.
 __device__ __forceinline__ float load_raw(const float* address) { return load_scalar(address); }
 __device__ __forceinline__ f16 load_raw(const f16* address) { return f16{ptx::ld_global_nc_u16(address)}; }
 __device__ __forceinline__ bf16 load_raw(const bf16* address) { return bf16{ptx::ld_global_nc_u16(address)}; }
+__device__ __forceinline__ float load_raw_if(bool wanted, const float* address) { return load_scalar_if(wanted, address); }
+template <typename T>  // f16 or bf16
+__device__ __forceinline__ T load_raw_if(bool wanted, const T* address) {
+  u16 bits = 0;
+  ptx::ld_global_u16_if(wanted, address, bits);
+  return T{bits};
+}
 
 }  // namespace tw

@@ -74,6 +74,13 @@ __device__ __forceinline__ float ex2_approx_ftz_f32(float value) {
   return result;
 }
 
+// rcp.approx.ftz.f32: 1 / value within 1 unit in the last place; infinity for 0, 0 beyond 2^126. PTX 1.4, sm_10.
+__device__ __forceinline__ float rcp_approx_ftz_f32(float value) {
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
+  return result;
+}
+
 // ---- global memory ----------------------------------------------------------------------------------------------------------------
 // ld.global.nc: data that no thread of the grid writes. Not volatile: the compiler may move and merge them. PTX 3.1, sm_35.
 
@@ -103,6 +110,33 @@ __device__ __forceinline__ void ld_global_nc_v4_u32(const void* address, u32 (&w
   asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "l"(address));
 }
 
+// ld.global under a predicate: without `wanted` nothing is read and the words keep their values. For the compiler this is one instruction,
+// where a branch around a load would be blocks of their own: those take NVRTC twice the time and keep loads from being issued together.
+
+__device__ __forceinline__ void ld_global_u8_if(bool wanted, const void* address, u32& word) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p ld.global.u8 %0, [%1];\n}" : "+r"(word) : "l"(address), "r"(u32{wanted}));
+}
+
+__device__ __forceinline__ void ld_global_u16_if(bool wanted, const void* address, u16& word) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p ld.global.u16 %0, [%1];\n}" : "+h"(word) : "l"(address), "r"(u32{wanted}));
+}
+
+__device__ __forceinline__ void ld_global_u32_if(bool wanted, const void* address, u32& word) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p ld.global.u32 %0, [%1];\n}" : "+r"(word) : "l"(address), "r"(u32{wanted}));
+}
+
+__device__ __forceinline__ void ld_global_v2_u32_if(bool wanted, const void* address, u32 (&words)[2]) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p ld.global.v2.u32 {%0, %1}, [%2];\n}"
+               : "+r"(words[0]), "+r"(words[1])
+               : "l"(address), "r"(u32{wanted}));
+}
+
+__device__ __forceinline__ void ld_global_v4_u32_if(bool wanted, const void* address, u32 (&words)[4]) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+               : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+               : "l"(address), "r"(u32{wanted}));
+}
+
 // st.global: PTX 1.0 (vectors 2.0), sm_10.
 __device__ __forceinline__ void st_global_u8(void* address, u32 value) {
   asm volatile("st.global.u8 [%0], %1;" ::"l"(address), "r"(value) : "memory");
@@ -122,6 +156,34 @@ __device__ __forceinline__ void st_global_v2_u32(void* address, const u32 (&word
 
 __device__ __forceinline__ void st_global_v4_u32(void* address, const u32 (&words)[4]) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+
+// st.global under a predicate.
+__device__ __forceinline__ void st_global_u8_if(bool wanted, void* address, u32 value) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p st.global.u8 [%0], %1;\n}" ::"l"(address), "r"(value), "r"(u32{wanted})
+               : "memory");
+}
+
+__device__ __forceinline__ void st_global_u16_if(bool wanted, void* address, u16 value) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p st.global.u16 [%0], %1;\n}" ::"l"(address), "h"(value), "r"(u32{wanted})
+               : "memory");
+}
+
+__device__ __forceinline__ void st_global_u32_if(bool wanted, void* address, u32 value) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p st.global.u32 [%0], %1;\n}" ::"l"(address), "r"(value), "r"(u32{wanted})
+               : "memory");
+}
+
+__device__ __forceinline__ void st_global_v2_u32_if(bool wanted, void* address, const u32 (&words)[2]) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p st.global.v2.u32 [%0], {%1, %2};\n}" ::"l"(address), "r"(words[0]),
+               "r"(words[1]), "r"(u32{wanted})
+               : "memory");
+}
+
+__device__ __forceinline__ void st_global_v4_u32_if(bool wanted, void* address, const u32 (&words)[4]) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p st.global.v4.u32 [%0], {%1, %2, %3, %4};\n}" ::"l"(address), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(u32{wanted})
                : "memory");
 }
 
@@ -145,13 +207,6 @@ __device__ __forceinline__ void st_relaxed_gpu_global_u64(u64* address, u64 valu
 // ---- matrix instructions ----------------------------------------------------------------------------------------------------------
 
 namespace tw::ptx {
-
-// cvt.rna.tf32.f32: nearest, ties away from zero; NaN stays NaN, values beyond the range become infinity. PTX 7.0, sm_80.
-__device__ __forceinline__ u32 cvt_rna_tf32_f32(float value) {
-  u32 result;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(value));
-  return result;
-}
 
 // mma.sync.m16n8k8 tf32: d += a * b, f32 accumulation. Lane = 4 * g + t holds rows g (a[0], a[2]) and g + 8 (a[1], a[3]) at columns t and
 // t + 4, b at rows t and t + 4 of column g, d at rows g (d[0], d[1]) and g + 8 (d[2], d[3]) of columns 2 t and 2 t + 1. PTX 7.0, sm_80.

@@ -6,17 +6,17 @@
 // team_threads threads share an output. Column mode (r3 baked as 1): adjacent threads have adjacent outputs, vector_elems each, so that
 // reads run along k3. Row mode: adjacent threads of a team read adjacent elements of r3.
 // With splits > 1 that many blocks share a tile of outputs, each taking a part of r; the others pass their results as self-validating words
-// (grid_finish.cuh) to the last one, which merges them in a fixed order. Blocks of a tile are neighbours, and only the last waits.
+// to the last one, which merges them in a fixed order. Blocks of a tile are neighbours, and only the last waits.
 // Workspace: u64 words, zero before the first launch, left zero: sizeof(Value) / 4 * tiles * splits * outputs of a tile.
 // Accumulation: f32 with compensated sums over groups of `unroll` vectors, or the integer type itself. No element gives the identity, mean
 // NaN. Baked in: the config, sizes unless 0. Any sm_80 or newer.
 #pragma once
 
-#include "tilewright/grid_finish.cuh"
 #include "tilewright/index.cuh"
 #include "tilewright/math.cuh"
 #include "tilewright/memory.cuh"
 #include "tilewright/monoid.cuh"
+#include "tilewright/ptx.cuh"
 #include "tilewright/types.cuh"
 
 namespace tw {
@@ -167,6 +167,45 @@ struct Worker {
     hooks.template store<kOut>(o, result);
   }
 };
+
+// Passes `state` to the block that will take it, as 64-bit words {32 bits of payload, 1} that say by themselves that they are there.
+template <typename State>
+__device__ __forceinline__ void publish_state(u64* slot, State state) {
+  static_assert(sizeof(State) % 4 == 0, "reduce: a state consists of 32-bit words");
+  struct Words {
+    u32 word[sizeof(State) / 4];
+  };
+  const Words words = __builtin_bit_cast(Words, state);
+#pragma unroll
+  for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) {
+    ptx::st_relaxed_gpu_global_u64(slot + w, u64{1} << 32 | words.word[w]);
+  }
+}
+
+// Waits for the state of a slot and leaves the slot zero.
+template <typename State>
+__device__ __forceinline__ State take_state(u64* slot) {
+  constexpr int kWords = static_cast<int>(sizeof(State) / 4);
+  struct Words {
+    u32 word[kWords];
+  };
+  u64 raw[kWords];
+  bool complete = false;
+  while (!complete) {
+    complete = true;
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) raw[w] = ptx::ld_relaxed_gpu_global_u64(slot + w);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) complete = complete && raw[w] >> 32 != 0;
+  }
+  Words words;
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+    words.word[w] = static_cast<u32>(raw[w]);
+    ptx::st_relaxed_gpu_global_u64(slot + w, 0);
+  }
+  return __builtin_bit_cast(State, words);
+}
 
 // A block's part of its tile: `split` of S equal ranges of r, whole vectors each.
 template <ReduceConfig kConfig, int V, typename Hooks>

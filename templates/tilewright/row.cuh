@@ -36,7 +36,7 @@ struct RowConfig {
 };
 
 struct RowArgs {
-  u64* workspace;  // cross entropy with kSum or kMean: workspace_words<LossState>(blocks) words, else unused
+  u64* workspace;  // cross entropy with kSum or kMean: finish_words(blocks) words, else unused
   i64 rows;
   i64 cols;
   i64 ignore_index;       // cross entropy
@@ -64,6 +64,10 @@ struct LossOps {
   using State = LossState;
   static __device__ __forceinline__ LossState identity() { return {0.0f, 0}; }
   static __device__ __forceinline__ LossState merge(LossState a, LossState b) { return {a.sum + b.sum, a.count + b.count}; }
+  static __device__ __forceinline__ u64 pack(LossState s) { return u64{s.count + 1} << 32 | __builtin_bit_cast(u32, s.sum); }
+  static __device__ __forceinline__ LossState unpack(u64 word) {
+    return {__builtin_bit_cast(float, static_cast<u32>(word)), static_cast<u32>(word >> 32) - 1};
+  }
 };
 
 // What is subtracted before exp: keeps -infinity - -infinity out of rows or parts of rows without any finite element.
@@ -114,22 +118,24 @@ struct Team {
   }
 
   __device__ __forceinline__ void load(Index first, Value (&v)[kElems], Value pad) const {
+    const Index start = base + first;  // distances from it are constants of the access
     if (vectors) {
+      const Index own = start + lane * V;
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
         Value part[V];
         splat_vector<V>(pad, part);
-        if (inside(first, k, vector_at(k))) hooks.template load<V>(base + first + vector_at(k), part);
+        if (inside(first, k, vector_at(k))) hooks.template load<V>(own + k * (kThreads * V), part);
 #pragma unroll
         for (int e = 0; e < V; ++e) v[k * V + e] = part[e];
       }
       return;
     }
+    const Index own = start + lane;
 #pragma unroll
     for (int i = 0; i < kElems; ++i) {
-      const int at = single_at(i / V, i % V);
       Value part[1] = {pad};
-      if (inside(first, i / V, at)) hooks.template load<1>(base + first + at, part);
+      if (inside(first, i / V, single_at(i / V, i % V))) hooks.template load<1>(own + i * kThreads, part);
       v[i] = part[0];
     }
   }
@@ -138,21 +144,23 @@ struct Team {
     if (!active) return;
 #pragma unroll
     for (int i = 0; i < kElems; ++i) v[i] *= factor;
+    const Index start = base + first;
     if (vectors) {
+      const Index own = start + lane * V;
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
         float part[V];
 #pragma unroll
         for (int e = 0; e < V; ++e) part[e] = v[k * V + e];
-        if (inside(first, k, vector_at(k))) hooks.template store<V>(base + first + vector_at(k), part);
+        if (inside(first, k, vector_at(k))) hooks.template store<V>(own + k * (kThreads * V), part);
       }
       return;
     }
+    const Index own = start + lane;
 #pragma unroll
     for (int i = 0; i < kElems; ++i) {
-      const int at = single_at(i / V, i % V);
       const float part[1] = {v[i]};
-      if (inside(first, i / V, at)) hooks.template store<1>(base + first + at, part);
+      if (inside(first, i / V, single_at(i / V, i % V))) hooks.template store<1>(own + i * kThreads, part);
     }
   }
 
@@ -256,11 +264,11 @@ __device__ __forceinline__ void softmax(const Team& team) {
     float held_max;
     team.load(0, v, -kInfinity);
     const SoftmaxState state = softmax_held<Team>(v, held_max, shared);
-    team.store_scaled(0, v, exp_fast(held_max - reference_of(state.max)) / state.sum);
+    team.store_scaled(0, v, div_count(exp_fast(held_max - reference_of(state.max)), state.sum));
   } else {
     float unused;
     const SoftmaxState state = softmax_streamed<false>(team, unused, shared);
-    const float factor = 1.0f / state.sum;
+    const float factor = div_count(1.0f, state.sum);
     // Backwards: the end of the row is what the caches still have.
 #pragma unroll 1
     for (i64 first = (static_cast<i64>(team.cols) - 1) / Team::kSpan * Team::kSpan; first >= 0; first -= Team::kSpan) {
@@ -299,7 +307,7 @@ __device__ __forceinline__ void reduce(const Team& team) {
 
 template <LossReduction kLoss>
 __device__ __forceinline__ float finish_loss(LossState total) {
-  return kLoss == LossReduction::kMean ? total.sum / static_cast<float>(total.count) : total.sum;
+  return kLoss == LossReduction::kMean ? div_count(total.sum, static_cast<float>(total.count)) : total.sum;
 }
 
 // x[r, t], or 0 when t lies outside the row. To be called after the row's loads have been issued: one access waits for another here.
@@ -340,7 +348,7 @@ __device__ __forceinline__ LossState row_loss(const Team& team, const RowArgs& a
   const float log_sum = logf(state.sum);
   float loss = log_sum + (state.max - picked);
   if constexpr (kConfig.label_smoothing) {
-    const float uniform = log_sum + (state.max - linear / static_cast<float>(team.cols));
+    const float uniform = log_sum + (state.max - div_count(linear, static_cast<float>(team.cols)));
     // Not for 0, which times an infinite loss would be NaN.
     if (args.label_smoothing != 0.0f) loss = (1.0f - args.label_smoothing) * loss + args.label_smoothing * uniform;
   }
@@ -405,7 +413,7 @@ __device__ __forceinline__ void row(const RowArgs& args, const Hooks& hooks) {
                 "row: a thread holds at most 64 elements");
   if (args.rows == 0) {
     if constexpr (kConfig.kind == RowKind::kCrossEntropy && kConfig.loss != LossReduction::kNone) {
-      const float result[1] = {row_detail::finish_loss<kConfig.loss>({0.0f, 0})};
+      const float result[1] = {kConfig.loss == LossReduction::kMean ? kNan : 0.0f};
       if (threadIdx.x == 0) hooks.template store<1>(0, result);
     }
     return;

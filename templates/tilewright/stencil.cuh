@@ -8,11 +8,13 @@
 //     of its neighbours comes by shuffle, and only the tile's two ends read beyond it. One read of x, for long rows.
 //   kGrid: a thread owns one vector of vectors_per_thread output rows below each other and slides down the input rows they share;
 //     neighbouring vectors are read again (from the L1 cache). Vectors are numbered over the whole output, so short rows waste no lane.
-//   Scalar: one output element at a time, for strides along a row, lengths that are no multiple of the vector, misaligned tensors.
+//   One element at a time, in the same tiles (kLine) or by number (kGrid): strides along a row, lengths that are no multiple of the vector,
+//     misaligned tensors.
 // Baked in: kernel, stride, dilation, padding; channels and sizes where the config has them. Any sm_80 or newer.
 #pragma once
 
 #include "tilewright/index.cuh"
+#include "tilewright/memory.cuh"
 #include "tilewright/types.cuh"
 
 namespace tw {
@@ -123,12 +125,10 @@ __device__ __forceinline__ void accumulate_row(const float (&window)[Reach<kConf
 }
 
 // One warp's tile of one kernel row: R vectors of x a lane, then the taps. `row` is the first element of the input row, all zeros unless
-// `inside`; `first_vector` is the tile's first vector in it. `whole`, the same for the warp: every vector of the tile lies inside x and
-// out.
+// `inside`; `first_vector` is the tile's first vector in it.
 template <StencilConfig kConfig, typename Hooks>
-__device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool inside, typename Hooks::Index row, int in_vectors,
-                                         int first_vector, const float* w,
-                                         float (&sums)[kConfig.vectors_per_thread][kConfig.vector_elems]) {
+__device__ __forceinline__ void line_row(const Hooks& hooks, bool inside, typename Hooks::Index row, int in_vectors, int first_vector,
+                                         const float* w, float (&sums)[kConfig.vectors_per_thread][kConfig.vector_elems]) {
   using Index = typename Hooks::Index;
   using R = Reach<kConfig>;
   constexpr int kV = R::kV;
@@ -140,22 +140,12 @@ __device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool in
   float values[kCount + 2][kV];
   const int own_vector = first_vector + lane;
   const Index own = row + static_cast<Index>(own_vector) * kV;
-  // Only the loads are there twice: a whole tile's have no condition of their own.
-  const auto load = [&](int r, bool wanted) {
-#pragma unroll
-    for (int e = 0; e < kV; ++e) values[r][e] = 0.0f;
-    if (wanted) hooks.template load_x<kV>(own + (r - 1) * 32 * kV, values[r]);
-  };
+  const auto load = [&](int r, bool wanted) { hooks.template load_x<kV>(own + (r - 1) * 32 * kV, values[r], inside && wanted); };
   const int before = own_vector - 32, after = own_vector + kCount * 32;
-  load(0, R::kLeft > 0 && inside && lane >= 32 - R::kLeft && before >= 0 && before < in_vectors);
-  if (inside && whole) {
+  load(0, R::kLeft > 0 && lane >= 32 - R::kLeft && before >= 0 && before < in_vectors);
 #pragma unroll
-    for (int r = 1; r <= kCount; ++r) load(r, true);
-  } else {
-#pragma unroll
-    for (int r = 1; r <= kCount; ++r) load(r, inside && own_vector + (r - 1) * 32 < in_vectors);
-  }
-  load(kCount + 1, R::kRight > 0 && inside && lane < R::kRight && after < in_vectors);
+  for (int r = 1; r <= kCount; ++r) load(r, own_vector + (r - 1) * 32 < in_vectors);
+  load(kCount + 1, R::kRight > 0 && lane < R::kRight && after < in_vectors);
 
 #pragma unroll
   for (int r = 1; r <= kCount; ++r) {
@@ -180,24 +170,20 @@ __device__ __forceinline__ void line_row(const Hooks& hooks, bool whole, bool in
   }
 }
 
+// The tile of R * 32 vectors from `first_vector` on of output row `row`, which is `at`.
 template <StencilConfig kConfig, typename Hooks>
 __device__ __forceinline__ void line_tile(const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes, typename Hooks::Index row,
-                                          int first_vector, bool whole) {
+                                          const Row<typename Hooks::Index>& at, int first_vector) {
   using Index = typename Hooks::Index;
   using R = Reach<kConfig>;
   constexpr int kCount = kConfig.vectors_per_thread;
-  const Split<Index> rows = split(row, sizes.out_size[1]);
-  const Row<Index> at = locate_row(sizes, rows.quotient, rows.remainder);
   const int in_vectors = static_cast<int>(sizes.in_size[2] / R::kV);
   const int out_vectors = static_cast<int>(sizes.out_size[2] / R::kV);
 
   float sums[kCount][R::kV];
   const float bias = Hooks::kHasBias ? hooks.bias(at.o) : 0.0f;
 #pragma unroll
-  for (int r = 0; r < kCount; ++r) {
-#pragma unroll
-    for (int e = 0; e < R::kV; ++e) sums[r][e] = bias;
-  }
+  for (int r = 0; r < kCount; ++r) splat_vector<R::kV>(bias, sums[r]);
 #pragma unroll(R::kTaps <= 16 ? kConfig.kernel[0] * kConfig.kernel[1] : 1)
   for (int k = 0; k < kConfig.kernel[0] * kConfig.kernel[1]; ++k) {
     const Index in_z = at.z * kConfig.stride[0] + (k / kConfig.kernel[1]) * kConfig.dilation[0] - kConfig.pad_before[0];
@@ -207,31 +193,72 @@ __device__ __forceinline__ void line_tile(const Hooks& hooks, const Sizes<kConfi
 #pragma unroll
     for (int kx = 0; kx < R::kKernelX; ++kx) w[kx] = hooks.load_w(at.o * R::kTaps + k * R::kKernelX + kx);
     const Index in_row = ((at.in_plane * sizes.in_size[0] + in_z) * sizes.in_size[1] + in_y) * sizes.in_size[2];
-    line_row<kConfig>(hooks, whole, inside, in_row, in_vectors, first_vector, w, sums);
+    line_row<kConfig>(hooks, inside, in_row, in_vectors, first_vector, w, sums);
   }
   const int own_vector = first_vector + (static_cast<int>(threadIdx.x) & 31);
   const Index own = row * sizes.out_size[2] + static_cast<Index>(own_vector) * R::kV;
 #pragma unroll
   for (int r = 0; r < kCount; ++r) {
-    if (whole || own_vector + r * 32 < out_vectors) hooks.template store<R::kV>(own + r * 32 * R::kV, sums[r]);
+    hooks.template store<R::kV>(own + r * 32 * R::kV, sums[r], own_vector + r * 32 < out_vectors);
   }
 }
 
+// Output element x of row `at`, alone.
 template <StencilConfig kConfig, typename Hooks>
-__device__ __forceinline__ void line(const StencilArgs& args, const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes) {
+__device__ __forceinline__ float element(const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes,
+                                         const Row<typename Hooks::Index>& at, typename Hooks::Index x) {
   using Index = typename Hooks::Index;
-  using R = Reach<kConfig>;
-  constexpr int kTile = 32 * kConfig.vectors_per_thread;  // vectors
-  const int in_vectors = static_cast<int>(sizes.in_size[2] / R::kV);
-  const int out_vectors = static_cast<int>(sizes.out_size[2] / R::kV);
-  const int tiles = (out_vectors + kTile - 1) / kTile;
+  constexpr int kTaps = kConfig.kernel[0] * kConfig.kernel[1] * kConfig.kernel[2];
+  const Index first_x = x * kConfig.stride[2] - kConfig.pad_before[2];
+  float sum = Hooks::kHasBias ? hooks.bias(at.o) : 0.0f;
+#pragma unroll 1
+  for (int k = 0; k < kConfig.kernel[0] * kConfig.kernel[1]; ++k) {
+    const Index in_z = at.z * kConfig.stride[0] + (k / kConfig.kernel[1]) * kConfig.dilation[0] - kConfig.pad_before[0];
+    const Index in_y = at.y * kConfig.stride[1] + (k % kConfig.kernel[1]) * kConfig.dilation[1] - kConfig.pad_before[1];
+    const bool inside = in_z >= 0 && in_z < sizes.in_size[0] && in_y >= 0 && in_y < sizes.in_size[1];
+    const Index in_row = ((at.in_plane * sizes.in_size[0] + in_z) * sizes.in_size[1] + in_y) * sizes.in_size[2];
+    const Index w_row = at.o * kTaps + k * kConfig.kernel[2];
+#pragma unroll 1
+    for (int kx = 0; kx < kConfig.kernel[2]; ++kx) {
+      const Index in_x = first_x + kx * kConfig.dilation[2];
+      float value[1];
+      hooks.template load_x<1>(in_row + in_x, value, inside && in_x >= 0 && in_x < sizes.in_size[2]);
+      sum = __fmaf_rn(hooks.load_w(w_row + kx), value[0], sum);
+    }
+  }
+  return sum;
+}
+
+// `vectors`: rows allow vector accesses; if not, the warp takes its tile element by element.
+template <StencilConfig kConfig, typename Hooks>
+__device__ __forceinline__ void line(const StencilArgs& args, const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes,
+                                     bool vectors) {
+  using Index = typename Hooks::Index;
+  constexpr int kTile = 32 * kConfig.vectors_per_thread * kConfig.vector_elems;  // elements
   const Index rows = static_cast<Index>(args.batch) * sizes.channels * sizes.multiplier * sizes.out_size[0] * sizes.out_size[1];
-  const Index warp = static_cast<Index>(blockIdx.x) * (kConfig.block_threads / 32) + static_cast<int>(threadIdx.x / 32);
-  const Split<Index> tile = split(warp, static_cast<Index>(tiles));
-  const Index row = tile.quotient;
+  // 2^32 tiles would be more than any memory holds.
+  const u32 tiles = static_cast<u32>((sizes.out_size[2] + (kTile - 1)) / kTile);
+  const u32 warp = blockIdx.x * (kConfig.block_threads / 32) + threadIdx.x / 32;
+  const u32 warp_row = warp / tiles;
+  const int tile = static_cast<int>(warp - warp_row * tiles);
+  const Index row = static_cast<Index>(warp_row);
   if (row >= rows) return;
-  const int first_vector = static_cast<int>(tile.remainder) * kTile;
-  line_tile<kConfig>(hooks, sizes, row, first_vector, first_vector + kTile <= in_vectors && first_vector + kTile <= out_vectors);
+  const Split<Index> slice = split(row, sizes.out_size[1]);
+  const Row<Index> at = locate_row(sizes, slice.quotient, slice.remainder);
+  if constexpr (Reach<kConfig>::kVectors) {
+    if (vectors) {
+      line_tile<kConfig>(hooks, sizes, row, at, tile * (32 * kConfig.vectors_per_thread));
+      return;
+    }
+  }
+  const Index first = static_cast<Index>(tile) * kTile;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) & 31; i < kTile; i += 32) {
+    const Index x = first + i;
+    if (x >= sizes.out_size[2]) return;
+    const float sum[1] = {element<kConfig>(hooks, sizes, at, x)};
+    hooks.template store<1>(row * sizes.out_size[2] + x, sum, true);
+  }
 }
 
 template <StencilConfig kConfig, typename Hooks>
@@ -258,10 +285,7 @@ __device__ __forceinline__ void grid(const StencilArgs& args, const Hooks& hooks
   const float bias = Hooks::kHasBias ? hooks.bias(at.o) : 0.0f;
   float sums[kRows][kV];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-#pragma unroll
-    for (int e = 0; e < kV; ++e) sums[r][e] = bias;
-  }
+  for (int r = 0; r < kRows; ++r) splat_vector<kV>(bias, sums[r]);
 #pragma unroll 1
   for (int kz = 0; kz < kConfig.kernel[0]; ++kz) {
     const Index in_z = at.z * kConfig.stride[0] + kz * kConfig.dilation[0] - kConfig.pad_before[0];
@@ -281,11 +305,8 @@ __device__ __forceinline__ void grid(const StencilArgs& args, const Hooks& hooks
       for (int q = 0; q < R::kLeft + 1 + R::kRight; ++q) {
         const int position = vector + q - R::kLeft;
         float loaded[kV];
-#pragma unroll
-        for (int e = 0; e < kV; ++e) loaded[e] = 0.0f;
-        if (R::vector_used(q) && row_inside && position >= 0 && position < in_vectors) {
-          hooks.template load_x<kV>(own + j * sizes.in_size[2] + (q - R::kLeft) * kV, loaded);
-        }
+        hooks.template load_x<kV>(own + j * sizes.in_size[2] + (q - R::kLeft) * kV, loaded,
+                                  R::vector_used(q) && row_inside && position >= 0 && position < in_vectors);
 #pragma unroll
         for (int e = 0; e < kV; ++e) window[q * kV + e] = loaded[e];
       }
@@ -300,15 +321,13 @@ __device__ __forceinline__ void grid(const StencilArgs& args, const Hooks& hooks
   const Index out = (z_row * sizes.out_size[1] + at.y) * sizes.out_size[2] + static_cast<Index>(vector) * kV;
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
-    if (at.y + r < sizes.out_size[1]) hooks.template store<kV>(out + r * sizes.out_size[2], sums[r]);
+    hooks.template store<kV>(out + r * sizes.out_size[2], sums[r], at.y + r < sizes.out_size[1]);
   }
 }
 
 template <StencilConfig kConfig, typename Hooks>
 __device__ __forceinline__ void scalar(const StencilArgs& args, const Hooks& hooks, const Sizes<kConfig, typename Hooks::Index>& sizes) {
   using Index = typename Hooks::Index;
-  constexpr int kTaps = kConfig.kernel[0] * kConfig.kernel[1] * kConfig.kernel[2];
-  constexpr int kUnrollX = kConfig.kernel[2] <= 8 ? kConfig.kernel[2] : 1;
   const i64 elements =
       args.batch * static_cast<i64>(sizes.channels) * sizes.multiplier * sizes.out_size[0] * sizes.out_size[1] * sizes.out_size[2];
   const i64 step = static_cast<i64>(gridDim.x) * kConfig.block_threads;
@@ -317,28 +336,8 @@ __device__ __forceinline__ void scalar(const StencilArgs& args, const Hooks& hoo
     const Index linear = static_cast<Index>(i);
     const Split<Index> along = split(linear, sizes.out_size[2]);
     const Split<Index> down = split(along.quotient, sizes.out_size[1]);
-    const Row<Index> at = locate_row(sizes, down.quotient, down.remainder);
-    const Index first_x = along.remainder * kConfig.stride[2] - kConfig.pad_before[2];
-    float sum[1] = {Hooks::kHasBias ? hooks.bias(at.o) : 0.0f};
-#pragma unroll 1
-    for (int kz = 0; kz < kConfig.kernel[0]; ++kz) {
-      const Index in_z = at.z * kConfig.stride[0] + kz * kConfig.dilation[0] - kConfig.pad_before[0];
-#pragma unroll 1
-      for (int ky = 0; ky < kConfig.kernel[1]; ++ky) {
-        const Index in_y = at.y * kConfig.stride[1] + ky * kConfig.dilation[1] - kConfig.pad_before[1];
-        const bool inside = in_z >= 0 && in_z < sizes.in_size[0] && in_y >= 0 && in_y < sizes.in_size[1];
-        const Index in_row = ((at.in_plane * sizes.in_size[0] + in_z) * sizes.in_size[1] + in_y) * sizes.in_size[2];
-        const Index w_row = at.o * kTaps + (kz * kConfig.kernel[1] + ky) * kConfig.kernel[2];
-#pragma unroll kUnrollX
-        for (int kx = 0; kx < kConfig.kernel[2]; ++kx) {
-          const Index in_x = first_x + kx * kConfig.dilation[2];
-          float value[1] = {0.0f};
-          if (inside && in_x >= 0 && in_x < sizes.in_size[2]) hooks.template load_x<1>(in_row + in_x, value);
-          sum[0] = __fmaf_rn(hooks.load_w(w_row + kx), value[0], sum[0]);
-        }
-      }
-    }
-    hooks.template store<1>(linear, sum);
+    const float sum[1] = {element<kConfig>(hooks, sizes, locate_row(sizes, down.quotient, down.remainder), along.remainder)};
+    hooks.template store<1>(linear, sum, true);
   }
 }
 
@@ -352,17 +351,18 @@ __device__ __forceinline__ void stencil(const StencilArgs& args, const Hooks& ho
   static_assert(kConfig.block_threads >= 32 && kConfig.block_threads % 32 == 0, "stencil: block_threads must be a multiple of 32");
   static_assert(kConfig.vectors_per_thread >= 1, "stencil: vectors_per_thread must be positive");
   const stencil_detail::Sizes<kConfig, typename Hooks::Index> sizes(args);
-  if constexpr (R::kVectors) {
-    if (args.misalignment == 0 && sizes.in_size[2] % R::kV == 0 && sizes.out_size[2] % R::kV == 0) {
-      if constexpr (kConfig.tile == StencilTile::kLine) {
-        stencil_detail::line<kConfig>(args, hooks, sizes);
-      } else {
+  const bool vectors = args.misalignment == 0 && sizes.in_size[2] % R::kV == 0 && sizes.out_size[2] % R::kV == 0;
+  if constexpr (kConfig.tile == StencilTile::kLine) {
+    stencil_detail::line<kConfig>(args, hooks, sizes, vectors);
+  } else {
+    if constexpr (R::kVectors) {
+      if (vectors) {
         stencil_detail::grid<kConfig>(args, hooks, sizes);
+        return;
       }
-      return;
     }
+    stencil_detail::scalar<kConfig>(args, hooks, sizes);
   }
-  stencil_detail::scalar<kConfig>(args, hooks, sizes);
 }
 
 }  // namespace tw
