@@ -69,6 +69,12 @@ set_target_properties(tilewright_static PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}"
   INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++")
 add_dependencies(tilewright_static tilewright_static_file)
+if(TILEWRIGHT_SANITIZE)
+  # Whoever links either library needs the sanitizer's runtime, first of all.
+  foreach(library IN ITEMS tilewright_shared tilewright_static)
+    set_property(TARGET ${library} APPEND PROPERTY INTERFACE_LINK_OPTIONS "-fsanitize=${TILEWRIGHT_SANITIZE}")
+  endforeach()
+endif()
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/tools/main.cpp")
   add_executable(tilewright tools/main.cpp)
