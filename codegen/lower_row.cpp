@@ -6,6 +6,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
+#include "runtime/integer.h"
 
 namespace tilewright {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::int64_t kHeldValues = 32;  // registers a thread spends on its pa
 std::int64_t round_up_power(std::int64_t value) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(1, value))));
 }
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 struct RowTile {
   std::int64_t block_threads, row_threads, vector_elems, vectors_per_thread;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <future>
 #include <optional>
 #include <thread>
 
@@ -21,7 +22,30 @@ struct Builder::Flight {
   std::condition_variable landed;
   bool done = false;
   ArtifactPtr artifact;  // null: failure
-  ErrorFacts failure{Status::kInternal, ""};
+  ErrorFacts failure{Status::kInternal, "the compilation of this kernel on another thread ended with an exception"};
+};
+
+// Lands a flight at the end of a scope, also when that ends by an exception (of an allocation, of the log's callback): whoever waits for
+// the flight goes on, and the next caller begins a new one.
+class Builder::Landing {
+ public:
+  Landing(Builder& builder, const std::string& key, Flight& flight) : builder_(builder), key_(key), flight_(flight) {}
+  Landing(const Landing&) = delete;
+  Landing& operator=(const Landing&) = delete;
+  ~Landing() {
+    {
+      const std::lock_guard lock(builder_.mutex_);
+      builder_.flights_.erase(key_);
+    }
+    const std::lock_guard lock(flight_.mutex);
+    flight_.done = true;
+    flight_.landed.notify_all();
+  }
+
+ private:
+  Builder& builder_;
+  const std::string& key_;
+  Flight& flight_;
 };
 
 namespace {
@@ -65,17 +89,22 @@ std::string compiler_of(const StoreEntry& entry) {
 
 // Compilers that made the newest entries of a store.
 std::vector<std::string> compilers_of(const Store& store) {
-  std::vector<StoreListing> entries = store.list();
+  auto listed = store.list();
+  if (!listed) {
+    llvm::consumeError(listed.takeError());
+    return {};
+  }
+  std::vector<StoreListing>& entries = *listed;
   std::sort(entries.begin(), entries.end(), [](const StoreListing& a, const StoreListing& b) { return a.modified_s > b.modified_s; });
   if (entries.size() > kMostEntriesRead) entries.resize(kMostEntriesRead);
   std::vector<std::string> found;
   for (const StoreListing& listing : entries) {
-    auto entry = store.read(listing.key);
+    auto entry = Store::read(listing);
     if (!entry) {
       llvm::consumeError(entry.takeError());
       continue;
     }
-    std::string compiler = compiler_of(entry->second);
+    std::string compiler = compiler_of(*entry);
     if (!compiler.empty() && std::find(found.begin(), found.end(), compiler) == found.end()) found.push_back(std::move(compiler));
     if (found.size() == kMostCompilers) break;
   }
@@ -196,20 +225,15 @@ llvm::Expected<Builder::ArtifactPtr> Builder::get_by_key(const KernelSource& sou
     if (flight->artifact) return flight->artifact;
     return make_error_text(flight->failure.status, flight->failure.message);
   }
-  auto result = look_up_or_compile(source, target, key, true);
   {
-    const std::lock_guard lock(flight->mutex);
-    flight->done = true;
+    const Landing landing(*this, key, *flight);
+    auto result = look_up_or_compile(source, target, key, true);
+    // Nobody reads these before the landing.
     if (result) {
       flight->artifact = *result;
     } else {
       flight->failure = take_error_facts(result.takeError());
     }
-  }
-  flight->landed.notify_all();
-  {
-    const std::lock_guard lock(mutex_);
-    flights_.erase(key);
   }
   if (flight->artifact) return flight->artifact;
   return make_error_text(flight->failure.status, flight->failure.message);
@@ -276,10 +300,10 @@ llvm::Expected<std::vector<std::shared_ptr<const Artifact>>> Builder::get_all(ll
   const auto work = [&] {
     for (std::size_t i = next++; i < sources.size(); i = next++) results[i].emplace(get(sources[i], target));
   };
-  std::vector<std::jthread> workers;  // joined even when starting another one fails
-  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
+  std::vector<std::future<void>> workers;  // their destructors wait, so that none outlives what it refers to
+  for (unsigned i = 1; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
   work();
-  for (std::jthread& worker : workers) worker.join();
+  for (std::future<void>& worker : workers) worker.get();  // an exception of a library goes on to the caller
 
   std::vector<ArtifactPtr> artifacts;
   std::optional<ErrorFacts> first;

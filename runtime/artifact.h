@@ -81,6 +81,7 @@ class Builder {
 
  private:
   struct Flight;
+  class Landing;
   using ArtifactPtr = std::shared_ptr<const Artifact>;
   std::vector<KeyIngredient> ingredients(const KernelSource& source, const Target& target, llvm::StringRef compiler) const;
   llvm::Expected<ArtifactPtr> get_by_key(const KernelSource& source, const Target& target, const std::string& key, bool may_compile);

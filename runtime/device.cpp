@@ -76,11 +76,6 @@ llvm::Expected<DeviceFacts> device_facts(const Driver& driver, int ordinal) {
   facts.minor = attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   facts.sm_count = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   facts.l2_bytes = static_cast<std::uint64_t>(attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
-  facts.shared_bytes_per_block = static_cast<std::uint64_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
-  facts.shared_bytes_per_sm = static_cast<std::uint64_t>(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR));
-  facts.registers_per_sm = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
-  facts.threads_per_sm = attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-  facts.clock_hz = attribute(CU_DEVICE_ATTRIBUTE_CLOCK_RATE) * 1e3;
   // Two transfers a clock (CUDA programming guide, device properties); clock in kHz, width in bits.
   facts.bus_bandwidth =
       2.0 * attribute(CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE) * 1e3 * attribute(CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
@@ -129,6 +124,12 @@ llvm::Error Context::synchronize() const {
   auto scope = ContextScope::enter(*driver_, handle_);
   if (!scope) return scope.takeError();
   return driver_->check(driver_->ctx_synchronize(), "waiting for the device");
+}
+
+llvm::Expected<std::uint64_t> context_id(const Driver& driver, CUcontext context) {
+  unsigned long long id = 0;
+  if (auto error = driver.check(driver.ctx_get_id(context, &id), "identity of a context")) return error;
+  return id;
 }
 
 llvm::Expected<ContextScope> ContextScope::enter(const Driver& driver, CUcontext context) {
@@ -183,19 +184,6 @@ llvm::Error DeviceBuffer::download(llvm::MutableArrayRef<std::uint8_t> data, CUs
 llvm::Error DeviceBuffer::fill(std::uint8_t value, CUstream stream) {
   if (bytes_ == 0) return llvm::Error::success();
   return fill_async(memory_.driver(), pointer(), value, bytes_, stream);
-}
-
-llvm::Expected<PinnedBuffer> PinnedBuffer::allocate(const Driver& driver, std::uint64_t bytes) {
-  PinnedBuffer buffer;
-  buffer.bytes_ = bytes;
-  void* pointer = nullptr;
-  if (bytes > 0) {
-    if (auto error = driver.check(driver.mem_alloc_host(&pointer, bytes), fmt::format("allocating {} bytes of pinned memory", bytes))) {
-      return error;
-    }
-  }
-  buffer.memory_ = {driver, pointer};
-  return buffer;
 }
 
 llvm::Expected<Stream> Stream::create(const Driver& driver) {

@@ -20,11 +20,6 @@ struct DeviceFacts {
   int sm_count = 0;
   std::uint64_t memory_bytes = 0;
   std::uint64_t l2_bytes = 0;
-  std::uint64_t shared_bytes_per_block = 0;  // opt-in maximum
-  std::uint64_t shared_bytes_per_sm = 0;
-  int registers_per_sm = 0;
-  int threads_per_sm = 0;
-  double clock_hz = 0;             // highest SM clock
   double bus_bandwidth = 0;        // bytes/s, 2 x memory clock x bus width; 0 when the driver does not say
   double datasheet_bandwidth = 0;  // bytes/s by name (datasheet_bandwidth()); bus_bandwidth for a name not in the table
 };
@@ -57,6 +52,10 @@ class Context {
   CUdevice device_;
   bool owned_;
 };
+
+// What tells a context from every other of this process, destroyed ones too: the address of a context may come again. Error kDriver: the
+// context is no more.
+llvm::Expected<std::uint64_t> context_id(const Driver& driver, CUcontext context);
 
 // Makes a context current on this thread for a scope.
 class ContextScope {
@@ -107,9 +106,6 @@ struct EventTraits {
 struct GraphTraits {
   static void destroy(const Driver& driver, CUgraphExec exec) { driver.graph_exec_destroy(exec); }
 };
-struct PinnedTraits {
-  static void destroy(const Driver& driver, void* pointer) { driver.mem_free_host(pointer); }
-};
 
 // Device memory of the context current at its creation, aligned to 256 bytes at least. Zero bytes: pointer() is 0, and that is valid.
 class DeviceBuffer {
@@ -127,20 +123,6 @@ class DeviceBuffer {
 
  private:
   DriverHandle<CUdeviceptr, DeviceMemoryTraits> memory_;
-  std::uint64_t bytes_ = 0;
-};
-
-// Page-locked host memory.
-class PinnedBuffer {
- public:
-  PinnedBuffer() = default;
-  static llvm::Expected<PinnedBuffer> allocate(const Driver& driver, std::uint64_t bytes);
-  llvm::MutableArrayRef<std::uint8_t> data() const {
-    return {static_cast<std::uint8_t*>(memory_.handle()), static_cast<std::size_t>(bytes_)};
-  }
-
- private:
-  DriverHandle<void*, PinnedTraits> memory_;
   std::uint64_t bytes_ = 0;
 };
 

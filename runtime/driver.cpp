@@ -38,6 +38,7 @@ void load_device_functions(Loader& loader, Driver& driver) {
   loader.load(driver.ctx_push_current, "cuCtxPushCurrent_v2");
   loader.load(driver.ctx_pop_current, "cuCtxPopCurrent_v2");
   loader.load(driver.ctx_get_device, "cuCtxGetDevice");
+  loader.load(driver.ctx_get_id, "cuCtxGetId");
   loader.load(driver.ctx_synchronize, "cuCtxSynchronize");
 }
 
@@ -45,13 +46,10 @@ void load_memory_functions(Loader& loader, Driver& driver) {
   loader.load(driver.mem_get_info, "cuMemGetInfo_v2");
   loader.load(driver.mem_alloc, "cuMemAlloc_v2");
   loader.load(driver.mem_free, "cuMemFree_v2");
-  loader.load(driver.mem_alloc_host, "cuMemAllocHost_v2");
-  loader.load(driver.mem_free_host, "cuMemFreeHost");
   loader.load(driver.memcpy_to_device_async, "cuMemcpyHtoDAsync_v2");
   loader.load(driver.memcpy_to_host_async, "cuMemcpyDtoHAsync_v2");
   loader.load(driver.memcpy_on_device_async, "cuMemcpyDtoDAsync_v2");
   loader.load(driver.memset_d8_async, "cuMemsetD8Async");
-  loader.load(driver.memset_d32_async, "cuMemsetD32Async");
 }
 
 void load_work_functions(Loader& loader, Driver& driver) {
@@ -76,7 +74,6 @@ void load_work_functions(Loader& loader, Driver& driver) {
   loader.load(driver.func_get_attribute, "cuFuncGetAttribute");
   loader.load(driver.func_set_attribute, "cuFuncSetAttribute");
   loader.load(driver.launch_kernel_ex, "cuLaunchKernelEx");
-  loader.load(driver.occupancy_max_blocks, "cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
 
 // Error of driver() as plain values, so that it can be given again.

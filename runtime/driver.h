@@ -35,18 +35,16 @@ struct Driver {
   CUresult (*ctx_push_current)(CUcontext context) = nullptr;
   CUresult (*ctx_pop_current)(CUcontext* context) = nullptr;
   CUresult (*ctx_get_device)(CUdevice* device) = nullptr;
+  CUresult (*ctx_get_id)(CUcontext context, unsigned long long* id) = nullptr;
   CUresult (*ctx_synchronize)() = nullptr;
 
   CUresult (*mem_get_info)(std::size_t* free_bytes, std::size_t* total_bytes) = nullptr;
   CUresult (*mem_alloc)(CUdeviceptr* pointer, std::size_t bytes) = nullptr;
   CUresult (*mem_free)(CUdeviceptr pointer) = nullptr;
-  CUresult (*mem_alloc_host)(void** pointer, std::size_t bytes) = nullptr;
-  CUresult (*mem_free_host)(void* pointer) = nullptr;
   CUresult (*memcpy_to_device_async)(CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream) = nullptr;
   CUresult (*memcpy_to_host_async)(void* to, CUdeviceptr from, std::size_t bytes, CUstream stream) = nullptr;
   CUresult (*memcpy_on_device_async)(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream) = nullptr;
   CUresult (*memset_d8_async)(CUdeviceptr pointer, unsigned char value, std::size_t count, CUstream stream) = nullptr;
-  CUresult (*memset_d32_async)(CUdeviceptr pointer, unsigned value, std::size_t count, CUstream stream) = nullptr;
 
   CUresult (*stream_create)(CUstream* stream, unsigned flags) = nullptr;
   CUresult (*stream_destroy)(CUstream stream) = nullptr;
@@ -72,7 +70,6 @@ struct Driver {
   CUresult (*func_get_attribute)(int* value, CUfunction_attribute attribute, CUfunction function) = nullptr;
   CUresult (*func_set_attribute)(CUfunction function, CUfunction_attribute attribute, int value) = nullptr;
   CUresult (*launch_kernel_ex)(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) = nullptr;
-  CUresult (*occupancy_max_blocks)(int* blocks, CUfunction function, int block_threads, std::size_t dynamic_shared_bytes) = nullptr;
 
   // The result of a call as an Error: success, or kDriver (kOutOfMemory for CUDA_ERROR_OUT_OF_MEMORY) with the driver's name of the error,
   // its text and `what`, the thing that was being done.

@@ -11,7 +11,6 @@ std::uint32_t field_bytes(KernelArg::Kind kind) {
     case KernelArg::Kind::kBuffer:
     case KernelArg::Kind::kInt64:
       return 8;
-    case KernelArg::Kind::kInt32:
     case KernelArg::Kind::kFloat32:
     case KernelArg::Kind::kMisalignment:
       return 4;

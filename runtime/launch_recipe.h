@@ -40,7 +40,6 @@ struct WorkspaceSpec {
 struct KernelArg {
   enum class Kind : std::uint8_t {
     kBuffer,        // 8 bytes: device pointer of `buffer`
-    kInt32,         // 4 bytes: `value` evaluated
     kInt64,         // 8 bytes: `value` evaluated
     kFloat32,       // 4 bytes: `number`
     kMisalignment,  // 4 bytes (uint32): OR of (address & 15) over all buffers of this kernel; 0 = every pointer is 16-byte aligned

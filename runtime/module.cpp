@@ -158,6 +158,8 @@ llvm::Expected<Module> Module::load(const Driver& driver, const std::string& ima
   CUcontext context = nullptr;
   if (auto error = driver.check(driver.ctx_get_current(&context), "current context")) return error;
   if (!context) return make_error(Status::kInvalidArgument, "{}: no context is current on this thread", what);
+  auto id = context_id(driver, context);
+  if (!id) return id.takeError();
 
   std::array<char, 4096> log{};
   std::array options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -180,25 +182,29 @@ llvm::Expected<Module> Module::load(const Driver& driver, const std::string& ima
     return make_error(Status::kDriver, "loading {}: {}\n{}", what, driver.error_name(result), log.data());
   }
   if (auto error = driver.check(result, fmt::format("loading {}", what))) return error;
-  return Module(driver, module, context);
+  return Module(driver, module, context, *id);
 }
 
 Module::Module(Module&& other) noexcept
-    : driver_(other.driver_), module_(std::exchange(other.module_, nullptr)), context_(other.context_) {}
+    : driver_(other.driver_), module_(std::exchange(other.module_, nullptr)), context_(other.context_), context_id_(other.context_id_) {}
 
 Module& Module::operator=(Module&& other) noexcept {
   std::swap(driver_, other.driver_);
   std::swap(module_, other.module_);
   std::swap(context_, other.context_);
+  std::swap(context_id_, other.context_id_);
   return *this;
 }
 
 Module::~Module() {
   if (!module_) return;
+  // A context that is gone took the module with it.
+  unsigned long long id = 0;
+  if (driver_->ctx_get_id(context_, &id) != CUDA_SUCCESS || id != context_id_) return;
   if (auto scope = ContextScope::enter(*driver_, context_)) {
     driver_->module_unload(module_);
   } else {
-    llvm::consumeError(scope.takeError());  // the context is gone, and the module with it
+    llvm::consumeError(scope.takeError());
   }
 }
 

@@ -26,7 +26,7 @@ struct CubinFacts {
 // present).
 llvm::Expected<CubinFacts> read_cubin_facts(llvm::StringRef cubin, llvm::StringRef entry);
 
-// A loaded module; unloads itself in the context it was loaded in.
+// A loaded module; unloads itself in the context it was loaded in, if that still exists.
 class Module {
  public:
   // Loads a cubin, or PTX (null-terminated as std::string is), into the current context. `what` names it in errors.
@@ -39,10 +39,12 @@ class Module {
   llvm::Expected<CUfunction> function(llvm::StringRef name) const;
 
  private:
-  Module(const Driver& driver, CUmodule module, CUcontext context) : driver_(&driver), module_(module), context_(context) {}
+  Module(const Driver& driver, CUmodule module, CUcontext context, std::uint64_t context_id)
+      : driver_(&driver), module_(module), context_(context), context_id_(context_id) {}
   const Driver* driver_;
   CUmodule module_;
   CUcontext context_;
+  std::uint64_t context_id_;  // another context may come to have the address of a destroyed one
 };
 
 }  // namespace tilewright

@@ -7,36 +7,28 @@
 #include "llvm/Support/MathExtras.h"
 #include "runtime/device.h"
 #include "runtime/error.h"
+#include "runtime/integer.h"
 
 namespace tilewright {
 namespace {
 
 constexpr std::size_t kMostParams = 8;
 constexpr std::size_t kMostParamBytes = 4096;  // what every device and driver takes
-constexpr std::size_t kMostWorkspaceBuffers = 64;
 constexpr std::int64_t kWorkspaceAlignment = 256;
 constexpr std::array<std::int64_t, 3> kMostBlocks = {std::numeric_limits<std::int32_t>::max(), 65535, 65535};
 constexpr unsigned kPortableCluster = 8;
 constexpr char kAxes[] = "xyz";
 
-std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
-}
-
-std::int64_t saturating_mul(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
-}
-
-using Offsets = std::array<std::int64_t, kMostWorkspaceBuffers>;
+// Inline for as many buffers as a program is likely to have, so that a launch allocates nothing.
+using Offsets = llvm::SmallVector<std::int64_t, 64>;
 
 // Byte offset of each buffer; returns the size of the whole.
 std::int64_t lay_out_workspace(llvm::ArrayRef<WorkspaceSpec> buffers, llvm::ArrayRef<std::int64_t> dims, Offsets& offsets) {
   std::int64_t total = 0;
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    offsets[i] = total;
-    const std::int64_t bytes = saturating_add(buffers[i].bytes.evaluate(dims), kWorkspaceAlignment - 1);
+  offsets.clear();
+  for (const WorkspaceSpec& buffer : buffers) {
+    offsets.push_back(total);
+    const std::int64_t bytes = saturating_add(buffer.bytes.evaluate(dims), kWorkspaceAlignment - 1);
     total = saturating_add(total, bytes / kWorkspaceAlignment * kWorkspaceAlignment);
   }
   return total;
@@ -81,10 +73,6 @@ bool buffer_fits(const BufferRef& buffer, const LaunchRecipe& recipe) {
 
 llvm::Error check_recipe(const LaunchRecipe& recipe) {
   const std::size_t symbols = recipe.symbols.size();
-  if (recipe.workspace.size() > kMostWorkspaceBuffers) {
-    return make_error(Status::kUnsupported, "program: {} workspace buffers, at most {} are possible", recipe.workspace.size(),
-                      kMostWorkspaceBuffers);
-  }
   for (const WorkspaceSpec& buffer : recipe.workspace) {
     if (!symbols_fit(buffer.bytes, symbols))
       return make_error(Status::kInternal, "program: workspace \"{}\" uses an unknown dimension", buffer.name);
@@ -300,9 +288,9 @@ llvm::Error Program::launch(llvm::ArrayRef<CUdeviceptr> inputs, llvm::ArrayRef<C
   return llvm::Error::success();
 }
 
-// Writes one parameter struct. Error: a 32-bit field whose value does not fit.
-llvm::Error Program::pack(const KernelLaunch& launch, std::size_t param, const Buffers& buffers, std::uint32_t misalignment, char* out,
-                          llvm::ArrayRef<std::uint32_t> layout) const {
+// Writes one parameter struct.
+void Program::pack(const KernelLaunch& launch, std::size_t param, const Buffers& buffers, std::uint32_t misalignment, char* out,
+                   llvm::ArrayRef<std::uint32_t> layout) const {
   const auto put = [out](std::uint32_t offset, auto value) { std::memcpy(out + offset, &value, sizeof(value)); };
   std::memset(out, 0, layout.back());
   const std::vector<KernelArg>& fields = launch.params[param].fields;
@@ -321,17 +309,8 @@ llvm::Error Program::pack(const KernelLaunch& launch, std::size_t param, const B
       case KernelArg::Kind::kMisalignment:
         put(layout[i], misalignment);
         break;
-      case KernelArg::Kind::kInt32: {
-        const std::int64_t value = field.value.evaluate(buffers.dims);
-        if (value != static_cast<std::int32_t>(value)) {
-          return make_error(Status::kUnsupported, "kernel {}: {} = {} does not fit in 32 bits", launch.entry, field.name, value);
-        }
-        put(layout[i], static_cast<std::int32_t>(value));
-        break;
-      }
     }
   }
-  return llvm::Error::success();
 }
 
 llvm::Error Program::launch_kernel(std::size_t index, const Buffers& buffers, CUstream stream, bool submit) const {
@@ -362,7 +341,7 @@ llvm::Error Program::launch_kernel(std::size_t index, const Buffers& buffers, CU
   std::size_t used = 0;
   for (std::size_t i = 0; i < launch.params.size(); ++i) {
     pointers[i] = bytes.data() + used;
-    if (auto error = pack(launch, i, buffers, misalignment, bytes.data() + used, kernel.layouts[i])) return error;
+    pack(launch, i, buffers, misalignment, bytes.data() + used, kernel.layouts[i]);
     used += llvm::alignTo(kernel.layouts[i].back(), 8);
   }
   if (!submit) return llvm::Error::success();

@@ -46,8 +46,6 @@ class Program {
 
   const LaunchRecipe& recipe() const { return recipe_; }
   llvm::ArrayRef<std::shared_ptr<const Artifact>> artifacts() const { return artifacts_; }
-  // The function of kernel i, for attributes and occupancy.
-  CUfunction function(std::size_t kernel) const { return kernels_[kernel].function; }
 
   // workspace_bytes() of the recipe.
   llvm::Expected<std::int64_t> workspace_bytes(llvm::ArrayRef<std::int64_t> dims) const;
@@ -57,8 +55,9 @@ class Program {
   llvm::Error initialize_workspace(Workspace workspace, llvm::ArrayRef<std::int64_t> dims, CUstream stream) const;
 
   // Submits all kernels to `stream`, in order. inputs[i] and outputs[i] are device addresses in the recipe's order; those of empty tensors
-  // may be 0. Allocates nothing, takes no lock, does not synchronise: may be captured. Nothing is submitted when an argument is refused.
-  // Error kInvalidArgument: counts, a null pointer, dims, the workspace; kUnsupported: a grid beyond the hardware's limits; kDriver.
+  // may be 0. Allocates no device memory, takes no lock, does not synchronise: may be captured. Nothing is submitted when an argument is
+  // refused. Error kInvalidArgument: counts, a null pointer, dims, the workspace; kUnsupported: a grid beyond the hardware's limits;
+  // kDriver.
   llvm::Error launch(llvm::ArrayRef<CUdeviceptr> inputs, llvm::ArrayRef<CUdeviceptr> outputs, Workspace workspace,
                      llvm::ArrayRef<std::int64_t> dims, CUstream stream) const;
 
@@ -71,8 +70,8 @@ class Program {
   Program(const Driver& driver, CUcontext context, LaunchRecipe recipe) : driver_(&driver), context_(context), recipe_(std::move(recipe)) {}
   llvm::Error load(llvm::ArrayRef<std::shared_ptr<const Artifact>> artifacts, CUdevice device);
   llvm::Error check_workspace(Workspace workspace, std::int64_t needed) const;
-  llvm::Error pack(const KernelLaunch& launch, std::size_t param, const Buffers& buffers, std::uint32_t misalignment, char* out,
-                   llvm::ArrayRef<std::uint32_t> layout) const;
+  void pack(const KernelLaunch& launch, std::size_t param, const Buffers& buffers, std::uint32_t misalignment, char* out,
+            llvm::ArrayRef<std::uint32_t> layout) const;
   llvm::Error launch_kernel(std::size_t kernel, const Buffers& buffers, CUstream stream, bool submit) const;
 
   const Driver* driver_;

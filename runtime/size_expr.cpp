@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <limits>
 #include <optional>
 #include <utility>
 
 #include "fmt/format.h"
+#include "runtime/integer.h"
 
 namespace tilewright {
 
@@ -17,36 +17,6 @@ struct SizeExpr::Node {
 };
 
 namespace {
-
-constexpr std::int64_t kLimit = std::numeric_limits<std::int64_t>::max();
-
-std::int64_t clamp(std::int64_t value) { return std::max(value, -kLimit); }
-
-std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) return a > 0 ? kLimit : -kLimit;
-  return clamp(sum);
-}
-
-std::int64_t saturating_mul(std::int64_t a, std::int64_t b) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) return (a < 0) == (b < 0) ? kLimit : -kLimit;
-  return clamp(product);
-}
-
-std::int64_t divide_down(std::int64_t a, std::int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return saturating_mul(a, -1);
-  const std::int64_t quotient = a / b;
-  return quotient - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-}
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return saturating_mul(a, -1);
-  const std::int64_t quotient = a / b;
-  return quotient + (a % b != 0 && (a < 0) == (b < 0) ? 1 : 0);
-}
 
 std::int64_t apply(SizeExpr::Kind kind, std::int64_t a, std::int64_t b) {
   switch (kind) {
@@ -76,13 +46,13 @@ struct Interval {
 Interval interval_of(const SizeExpr& expr, llvm::ArrayRef<Symbol> symbols) {
   if (expr.is_constant()) return {expr.constant(), expr.constant()};
   if (expr.kind() == SizeExpr::Kind::kSymbol) {
-    if (expr.symbol_index() >= symbols.size()) return {0, kLimit};
+    if (expr.symbol_index() >= symbols.size()) return {0, kLargestSize};
     const Symbol& symbol = symbols[expr.symbol_index()];
     return {symbol.min, symbol.max};
   }
   const Interval a = interval_of(expr.lhs(), symbols);
   const Interval b = interval_of(expr.rhs(), symbols);
-  Interval result{kLimit, -kLimit};
+  Interval result{kLargestSize, -kLargestSize};
   const auto cover = [&](std::int64_t x, std::int64_t y) {
     const std::int64_t value = apply(expr.kind(), x, y);
     result.low = std::min(result.low, value);
@@ -228,7 +198,7 @@ std::optional<SizeExpr> exact_quotient(const SizeExpr& a, const SizeExpr& diviso
   if (divisor.is_constant(1)) return a;
   if (!divisor.is_constant() || divisor.constant() <= 0 || a.kind() != SizeExpr::Kind::kMul || !a.rhs().is_constant()) return std::nullopt;
   const std::int64_t factor = a.rhs().constant();
-  if (factor == kLimit || factor % divisor.constant() != 0) return std::nullopt;
+  if (factor == kLargestSize || factor % divisor.constant() != 0) return std::nullopt;
   return a.lhs() * SizeExpr(factor / divisor.constant());
 }
 

@@ -47,7 +47,7 @@ struct FileBytes {
 // nullopt with errno set: ENOENT when there is no such file.
 std::optional<FileBytes> read_file(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat status{};
+  struct stat status {};
   if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return std::nullopt;
   if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) > kMostFileBytes) {
     errno = EINVAL;
@@ -90,16 +90,19 @@ bool is_key(llvm::StringRef text) {
   return text.size() == 64 && llvm::all_of(text, [](char c) { return llvm::isDigit(c) || (c >= 'a' && c <= 'f'); });
 }
 
-std::vector<StoreListing> list_directory(const std::string& directory) {
+llvm::Expected<std::vector<StoreListing>> list_directory(const std::string& directory) {
   std::vector<StoreListing> found;
   std::error_code error;
   for (llvm::sys::fs::directory_iterator it(directory, error), end; it != end && !error; it.increment(error)) {
     const llvm::StringRef path = it->path();
-    struct stat status{};
-    if (llvm::sys::path::extension(path) != ".twk" || !is_key(llvm::sys::path::stem(path)) || ::stat(it->path().c_str(), &status) != 0)
-      continue;
+    if (llvm::sys::path::extension(path) != ".twk" || !is_key(llvm::sys::path::stem(path))) continue;
+    struct stat status {};
+    if (::stat(it->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     found.push_back(
         {llvm::sys::path::stem(path).str(), path.str(), directory, static_cast<std::uint64_t>(status.st_size), status.st_mtime});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return make_error(Status::kIo, "store: cannot read directory {}: {}", directory, error.message());
   }
   return found;
 }
@@ -109,7 +112,7 @@ void keep_newest(const std::string& directory) {
   std::vector<std::pair<std::int64_t, std::string>> files;
   std::error_code error;
   for (llvm::sys::fs::directory_iterator it(directory, error), end; it != end && !error; it.increment(error)) {
-    struct stat status{};
+    struct stat status {};
     if (::stat(it->path().c_str(), &status) == 0)
       files.emplace_back(status.st_ctim.tv_sec * 1000000000 + status.st_ctim.tv_nsec, it->path());
   }
@@ -183,7 +186,7 @@ std::shared_ptr<const StoreEntry> Store::lookup_file(llvm::StringRef key, const 
 
 bool Store::quarantine(const std::string& path, llvm::StringRef key, std::uint64_t inode) {
   // Another process may have rebuilt the entry since it was read: then there is nothing to move.
-  struct stat status{};
+  struct stat status {};
   if (::stat(path.c_str(), &status) != 0 || status.st_ino != inode) return false;
   const std::string directory = options_.directory + "/quarantine";
   if (llvm::sys::fs::create_directories(directory)) return false;
@@ -275,7 +278,8 @@ Store::KeyLock Store::lock(llvm::StringRef key) {
     FileDescriptor file(::open(result.path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
     if (file.get() < 0) return result;
     if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) {
-      struct stat mine{}, named{};
+      struct stat mine {
+      }, named{};
       const bool same = ::fstat(file.get(), &mine) == 0 && ::stat(result.path_.c_str(), &named) == 0 && mine.st_ino == named.st_ino;
       if (!same) continue;  // its holder finished and removed it between our open and our lock
       result.fd_ = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
@@ -292,44 +296,58 @@ Store::KeyLock Store::lock(llvm::StringRef key) {
   }
 }
 
-std::vector<StoreListing> Store::list() const {
+llvm::Expected<std::vector<StoreListing>> Store::list() const {
   std::vector<StoreListing> found;
   const auto by_key = [](const StoreListing& a, const StoreListing& b) { return a.key < b.key; };
-  const auto add = [&](const std::string& directory) {
-    std::vector<StoreListing> more = list_directory(directory), both;
-    std::sort(more.begin(), more.end(), by_key);
+  const auto add = [&](const std::string& directory) -> llvm::Error {
+    auto more = list_directory(directory);
+    if (!more) return more.takeError();
+    std::sort(more->begin(), more->end(), by_key);
     // Of one key in several places, the one that a lookup takes comes first: merging keeps that order.
-    std::merge(std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()), std::make_move_iterator(more.begin()),
-               std::make_move_iterator(more.end()), std::back_inserter(both), by_key);
+    std::vector<StoreListing> both;
+    std::merge(std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()), std::make_move_iterator(more->begin()),
+               std::make_move_iterator(more->end()), std::back_inserter(both), by_key);
     found = std::move(both);
+    return llvm::Error::success();
   };
-  if (!options_.directory.empty()) add(options_.directory);
-  for (const std::string& layer : options_.layers) add(layer);
+  if (!options_.directory.empty()) {
+    if (llvm::Error error = add(options_.directory)) return error;
+  }
+  for (const std::string& layer : options_.layers) {
+    if (llvm::Error error = add(layer)) return error;
+  }
   return found;
 }
 
+llvm::Expected<StoreEntry> Store::read(const StoreListing& listing) {
+  const auto file = read_file(listing.path);
+  if (!file) return make_error(Status::kIo, "store: cannot read {}: {}", listing.path, error_text(errno));
+  auto entry = decode_named(file->bytes, listing.key);
+  if (!entry) return prefix_error(entry.takeError(), listing.path + ": ");
+  return entry;
+}
+
 llvm::Expected<std::pair<StoreListing, StoreEntry>> Store::read(llvm::StringRef prefix) const {
+  auto listings = list();
+  if (!listings) return listings.takeError();
   std::optional<StoreListing> match;
-  for (StoreListing& listing : list()) {
+  for (StoreListing& listing : *listings) {
     if (!llvm::StringRef(listing.key).starts_with(prefix) || (match && match->key == listing.key)) continue;
     if (match)
       return make_error(Status::kInvalidArgument, "store: several keys begin with \"{}\": {}, {}", prefix, match->key, listing.key);
     match = std::move(listing);
   }
   if (!match) return make_error(Status::kInvalidArgument, "store: no key begins with \"{}\"", prefix);
-  const auto file = read_file(match->path);
-  if (!file) return make_error(Status::kIo, "store: cannot read {}: {}", match->path, error_text(errno));
-  auto entry = decode_named(file->bytes, match->key);
-  if (!entry) {
-    const ErrorFacts facts = take_error_facts(entry.takeError());
-    return make_error(facts.status, "{}: {}", match->path, facts.message);
-  }
+  auto entry = read(*match);
+  if (!entry) return entry.takeError();
   return std::make_pair(std::move(*match), std::move(*entry));
 }
 
-std::vector<StoreProblem> Store::verify() const {
+llvm::Expected<std::vector<StoreProblem>> Store::verify() const {
+  auto listings = list();
+  if (!listings) return listings.takeError();
   std::vector<StoreProblem> problems;
-  for (StoreListing& listing : list()) {
+  for (StoreListing& listing : *listings) {
     const auto file = read_file(listing.path);
     if (!file) {
       problems.push_back({std::move(listing), "cannot be read: " + error_text(errno)});

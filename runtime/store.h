@@ -110,12 +110,15 @@ class Store {
   };
   KeyLock lock(llvm::StringRef key);
 
-  // For the command line. Entries of the directory and all layers, by key.
-  std::vector<StoreListing> list() const;
+  // For the command line. Entries of the directory and all layers, by key; a directory that is not there has none. Error kIo: one that
+  // cannot be read.
+  llvm::Expected<std::vector<StoreListing>> list() const;
+  // The entry of a listing. Error kCorrupt, kIo.
+  static llvm::Expected<StoreEntry> read(const StoreListing& listing);
   // The entry whose key begins with `prefix`. Error kInvalidArgument: none or several; kCorrupt; kIo.
   llvm::Expected<std::pair<StoreListing, StoreEntry>> read(llvm::StringRef prefix) const;
-  // Every entry that is not what its checksum and name say. Moves nothing.
-  std::vector<StoreProblem> verify() const;
+  // Every entry that is not what its checksum and name say. Moves nothing. Error kIo as list().
+  llvm::Expected<std::vector<StoreProblem>> verify() const;
 
   StoreCounters counters() const;
 

@@ -32,16 +32,18 @@ std::string utc_text(std::int64_t seconds) {
 
 llvm::Expected<Output> list_entries(bool json) {
   const Store store(StoreOptions::from_environment());
+  auto listings = store.list();
+  if (!listings) return listings.takeError();
   llvm::json::Array entries;
   std::string text;
   std::uint64_t total_bytes = 0, count = 0;
-  for (const StoreListing& listing : store.list()) {
+  for (const StoreListing& listing : *listings) {
     total_bytes += listing.bytes;
     ++count;
     std::string kernel, target;
-    if (auto entry = store.read(listing.key)) {
-      kernel = field(entry->second.provenance, "kernel");
-      target = field(entry->second.provenance, "target");
+    if (auto entry = Store::read(listing)) {
+      kernel = field(entry->provenance, "kernel");
+      target = field(entry->provenance, "target");
     } else {
       llvm::consumeError(entry.takeError());
       kernel = "(damaged)";
@@ -88,8 +90,12 @@ llvm::Expected<Output> show_entry(const std::string& prefix, bool json) {
 
 llvm::Expected<Output> verify_entries(bool json) {
   const Store store(StoreOptions::from_environment());
-  const std::vector<StoreProblem> problems = store.verify();
-  const std::size_t count = store.list().size();
+  auto verified = store.verify();
+  if (!verified) return verified.takeError();
+  auto listings = store.list();
+  if (!listings) return listings.takeError();
+  const std::vector<StoreProblem>& problems = *verified;
+  const std::size_t count = listings->size();
   Output output;
   if (json) {
     llvm::json::Array array;

@@ -28,6 +28,7 @@ struct LayerReport {
   std::string path;
   bool exists = false, writable = false;
   std::uint64_t entries = 0, bytes = 0;
+  std::string problem;  // why its entries could not be counted
 };
 
 std::string message_of(llvm::Error error) { return take_error_facts(std::move(error)).message; }
@@ -93,18 +94,19 @@ bool can_write(llvm::StringRef directory) {
 std::vector<LayerReport> look_at_store(const StoreOptions& options) {
   std::vector<LayerReport> layers;
   auto add = [&](const std::string& path, bool writable) {
-    layers.push_back({path, llvm::sys::fs::is_directory(path), writable && can_write(path)});
+    LayerReport layer{path, llvm::sys::fs::is_directory(path), writable && can_write(path), 0, 0, {}};
+    StoreOptions alone;
+    alone.directory = path;
+    if (auto entries = Store(alone).list()) {
+      layer.entries = entries->size();
+      for (const StoreListing& entry : *entries) layer.bytes += entry.bytes;
+    } else {
+      layer.problem = message_of(entries.takeError());
+    }
+    layers.push_back(std::move(layer));
   };
   if (!options.directory.empty()) add(options.directory, true);
   for (const std::string& path : options.layers) add(path, false);
-  for (const StoreListing& entry : Store(options).list()) {
-    for (LayerReport& layer : layers) {
-      if (layer.path != entry.layer) continue;
-      ++layer.entries;
-      layer.bytes += entry.bytes;
-      break;
-    }
-  }
   return layers;
 }
 
@@ -145,9 +147,10 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
                         : !layer.writable ? "NOT WRITABLE: kernels will be compiled again by every process; fix: set TILEWRIGHT_CACHE_DIR"
                         : layer.exists    ? "writable"
                                           : "will be created";
-    text += fmt::format("{}{}: {}, {}, {}\n", is_store ? "store     " : "layer     ", layer.path, state,
-                        layer.entries == 1 ? "1 entry" : fmt::format("{} entries", layer.entries),
-                        bytes_text(static_cast<double>(layer.bytes)));
+    const std::string contents = !layer.problem.empty() ? layer.problem
+                                                        : fmt::format("{} {}, {}", layer.entries, layer.entries == 1 ? "entry" : "entries",
+                                                                      bytes_text(static_cast<double>(layer.bytes)));
+    text += fmt::format("{}{}: {}, {}\n", is_store ? "store     " : "layer     ", layer.path, state, contents);
   }
   const bool compiles = nvrtc.problem.empty(), runs = !driver.devices.empty();
   if (compiles && runs) text += "good: kernels can be compiled and run here\n";
@@ -181,7 +184,8 @@ std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, co
                                         {"exists", layer.exists},
                                         {"writable", layer.writable},
                                         {"entries", json_count(layer.entries)},
-                                        {"bytes", json_count(layer.bytes)}});
+                                        {"bytes", json_count(layer.bytes)},
+                                        {"problem", layer.problem}});
   }
   llvm::json::Object driver_json{
       {"found", !driver.path.empty()}, {"path", driver.path}, {"version", driver.version}, {"problem", driver.problem}};

@@ -35,7 +35,7 @@ struct tw_context {
 struct tw_program {
   // One entry per CUDA context the program was launched in; entries are only ever added, so that readers need no lock.
   struct Loaded {
-    CUcontext context;
+    std::uint64_t context_id;  // not its address, which a later context may come to have
     std::unique_ptr<Program> program;
     Loaded* next;
   };
@@ -134,9 +134,11 @@ llvm::Expected<const Program*> loaded_program(tw_program* program, CUstream stre
   CUcontext context = nullptr;
   if (llvm::Error error = driver->check(driver->ctx_get_current(&context), "reading the current context")) return error;
   if (!context) return tilewright::make_error(Status::kInvalidArgument, "no CUDA context is current on this thread");
+  auto id = tilewright::context_id(*driver, context);
+  if (!id) return id.takeError();
   auto find = [&]() -> const Program* {
     for (auto* entry = program->loaded.load(std::memory_order_acquire); entry; entry = entry->next) {
-      if (entry->context == context) return entry->program.get();
+      if (entry->context_id == *id) return entry->program.get();
     }
     return nullptr;
   };
@@ -155,7 +157,7 @@ llvm::Expected<const Program*> loaded_program(tw_program* program, CUstream stre
   if (const Program* found = find()) return found;
   auto loaded = tilewright::load_program(*driver, program->compiled);
   if (!loaded) return loaded.takeError();
-  auto* entry = new tw_program::Loaded{context, std::move(*loaded), program->loaded.load(std::memory_order_relaxed)};
+  auto* entry = new tw_program::Loaded{*id, std::move(*loaded), program->loaded.load(std::memory_order_relaxed)};
   program->loaded.store(entry, std::memory_order_release);
   return entry->program.get();
 }

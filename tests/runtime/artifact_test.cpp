@@ -127,6 +127,24 @@ TEST_CASE("artifact: many processes that want one kernel compile it once", "[run
   CHECK(compiled == 1);
 }
 
+TEST_CASE("artifact: an exception while compiling reaches its caller, and no other caller waits for ever", "[runtime]") {
+  const TemporaryDirectory directory;
+  Builder builder(store_in(directory.path()), identity());
+  std::atomic<int> throws{0};
+  // "compiled in ... ms" is logged before the kernel is stored.
+  set_log(LogLevel::kInfo, [&](LogLevel, llvm::StringRef) {
+    if (throws++ == 0) throw std::bad_alloc();
+  });
+  CHECK_THROWS_AS(builder.get(kernel(2), kTarget), std::bad_alloc);
+  CHECK(throws == 1);
+  CHECK(must(builder.get(kernel(2), kTarget))->origin == Origin::kCompiled);
+  throws = 0;
+  const std::vector<KernelSource> sources = {kernel(3), kernel(4), kernel(3), kernel(4)};
+  CHECK_THROWS_AS(builder.get_all(sources, kTarget, 4), std::bad_alloc);
+  set_log(LogLevel::kError, {});
+  CHECK(must(builder.get_all(sources, kTarget, 4)).size() == 4);
+}
+
 TEST_CASE("artifact: several kernels at once, in order, and the first error of them", "[runtime]") {
   const TemporaryDirectory directory;
   Builder builder(store_in(directory.path()), identity());
@@ -150,12 +168,12 @@ TEST_CASE("artifact: source that does not compile is kept and named, and nothing
   REQUIRE(kept.size() == 1);
   CHECK(contains(facts.message, kept[0]));
   CHECK(read_file(kept[0]) == bad.text);
-  CHECK(builder.store().list().empty());
+  CHECK(must(builder.store().list()).empty());
 
   KernelSource other_entry = kernel(2);
   other_entry.entry = "tw_absent";
   CHECK(contains(failure_of(builder.get(other_entry, kTarget)).message, "tw_scale"));
-  CHECK(builder.store().list().empty());
+  CHECK(must(builder.store().list()).empty());
 }
 
 TEST_CASE("artifact: while a stream is captured a miss is its own error and a hit works", "[runtime]") {

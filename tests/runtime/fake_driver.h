@@ -26,6 +26,7 @@ struct FakeState {
   std::vector<std::size_t> param_sizes;  // of the next launch
   std::map<int, int> function_attributes_set;
   CUcontext current = reinterpret_cast<CUcontext>(0x10);
+  unsigned long long context_id = 1;  // of every context; 0: destroyed
   int pushes = 0, pops = 0, loads = 0, unloads = 0, retains = 0, releases = 0;
   int live_allocations = 0;
   int max_threads = 1024, most_shared = 232448, static_shared = 0;
@@ -91,6 +92,9 @@ inline tilewright::Driver reset_fake() {
   driver.ctx_push_current = [](CUcontext) { return ++fake().pushes, CUDA_SUCCESS; };
   driver.ctx_pop_current = [](CUcontext*) { return ++fake().pops, CUDA_SUCCESS; };
   driver.ctx_get_device = [](CUdevice* device) { return *device = 0, CUDA_SUCCESS; };
+  driver.ctx_get_id = [](CUcontext, unsigned long long* id) {
+    return *id = fake().context_id, *id == 0 ? CUDA_ERROR_CONTEXT_IS_DESTROYED : CUDA_SUCCESS;
+  };
   driver.mem_get_info = [](std::size_t* free_bytes, std::size_t* total) { return *free_bytes = 77, *total = 1000, CUDA_SUCCESS; };
   driver.mem_alloc = [](CUdeviceptr* pointer, std::size_t) {
     if (fake().alloc_result == CUDA_SUCCESS) *pointer = 0x100000, ++fake().live_allocations;

@@ -19,17 +19,17 @@ KernelArg field(KernelArg::Kind kind) {
 
 TEST_CASE("launch_recipe: fields are laid out as a C compiler does", "[runtime]") {
   struct Mirror {
-    int a;
+    unsigned a;
     void* b;
     float c;
     unsigned d;
     long long e;
-    int f;
+    float f;
   };
   using Kind = KernelArg::Kind;
   const KernelParam param{"Mirror",
-                          {field(Kind::kInt32), field(Kind::kBuffer), field(Kind::kFloat32), field(Kind::kMisalignment),
-                           field(Kind::kInt64), field(Kind::kInt32)}};
+                          {field(Kind::kMisalignment), field(Kind::kBuffer), field(Kind::kFloat32), field(Kind::kMisalignment),
+                           field(Kind::kInt64), field(Kind::kFloat32)}};
   const auto layout = param_layout(param);
   REQUIRE(layout.size() == 7);
   CHECK(layout[0] == offsetof(Mirror, a));
@@ -42,7 +42,7 @@ TEST_CASE("launch_recipe: fields are laid out as a C compiler does", "[runtime]"
 }
 
 TEST_CASE("launch_recipe: small fields alone are not padded to eight", "[runtime]") {
-  const KernelParam param{"P", {field(KernelArg::Kind::kInt32), field(KernelArg::Kind::kFloat32), field(KernelArg::Kind::kInt32)}};
+  const KernelParam param{"P", {field(KernelArg::Kind::kFloat32), field(KernelArg::Kind::kMisalignment), field(KernelArg::Kind::kFloat32)}};
   CHECK(param_layout(param).back() == 12);
 }
 

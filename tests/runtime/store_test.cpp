@@ -157,7 +157,7 @@ TEST_CASE("store: memory alone works without a directory", "[runtime]") {
   Store store(in(""));
   store.insert(sample("a"));
   CHECK(store.lookup(sample("a")->key));
-  CHECK(store.list().empty());
+  CHECK(must(store.list()).empty());
   CHECK(store.counters().write_failures == 0);
 }
 
@@ -218,7 +218,7 @@ TEST_CASE("store: processes that write and read the same keys see whole entries"
     ::waitpid(pid, &status, 0);
     CHECK(status == 0);
   }
-  CHECK(Store(in(directory.path())).verify().empty());
+  CHECK(must(Store(in(directory.path())).verify()).empty());
 }
 
 TEST_CASE("store: a key's lock is exclusive, waits for a while only and leaves no file", "[runtime]") {
@@ -273,20 +273,45 @@ TEST_CASE("store: list, read by prefix and verify", "[runtime]") {
   store.insert(a);
   store.insert(b);
   write_file(directory.file("README"), "not an entry");
-  const auto listing = store.list();
+  const auto listing = must(store.list());
   REQUIRE(listing.size() == 2);
   CHECK(listing[0].key < listing[1].key);
   CHECK(must(store.read(a->key.substr(0, 8))).second.source == a->source);
   CHECK(failure_of(store.read("")).status == Status::kInvalidArgument);
   CHECK(failure_of(store.read("zz")).status == Status::kInvalidArgument);
-  CHECK(store.verify().empty());
+  CHECK(must(store.verify()).empty());
 
   write_file(path_of(directory.path(), *a), "damaged");
-  const auto problems = store.verify();
+  const auto problems = must(store.verify());
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].entry.key == a->key);
   CHECK(failure_of(store.read(a->key)).status == Status::kCorrupt);
   CHECK(llvm::sys::fs::exists(path_of(directory.path(), *a)));
+}
+
+TEST_CASE("store: what is no entry is not listed, and a directory that cannot be read is an error", "[runtime]") {
+  const TemporaryDirectory directory;
+  Store store(in(directory.path()));
+  const auto a = sample("a"), b = sample("b");
+  store.insert(a);
+  // A directory named like an entry hides nothing and breaks nothing.
+  REQUIRE_FALSE(llvm::sys::fs::create_directories(path_of(directory.path(), *b)));
+  CHECK(must(store.list()).size() == 1);
+  CHECK(must(store.verify()).empty());
+  {
+    LogCapture capture;
+    Store other(in(directory.path()));
+    CHECK_FALSE(other.lookup(b->key));
+    other.insert(b);
+    CHECK(other.lookup(b->key)->origin == Origin::kMemory);
+  }
+
+  CHECK(must(Store(in(directory.file("absent"))).list()).empty());
+  write_file(directory.file("file"), "");
+  const ErrorFacts facts = failure_of(Store(in(directory.file("file"))).list());
+  CHECK(facts.status == Status::kIo);
+  CHECK(contains(facts.message, directory.file("file")));
+  CHECK(failure_of(Store(in(directory.file("file"))).verify()).status == Status::kIo);
 }
 
 TEST_CASE("store: where the environment puts it", "[runtime]") {
