@@ -79,21 +79,9 @@ llvm::Expected<PreparedProgram> prepare_program(const Graph& graph, const Compil
 llvm::Expected<CompiledProgram> compile_program(const Graph& graph, const Target& target, Builder& builder, const CompileOptions& options) {
   llvm::Expected<PreparedProgram> prepared = prepare_program(graph, options);
   if (!prepared) return prepared.takeError();
-  CompiledProgram compiled{std::move(*prepared), {}};
-  if (options.may_compile) {
-    auto artifacts = builder.get_all(compiled.prepared.sources, target, options.threads);
-    if (!artifacts) return artifacts.takeError();
-    compiled.artifacts = std::move(*artifacts);
-    return compiled;
-  }
-  Builder::GetOptions get;
-  get.may_compile = false;
-  for (const KernelSource& source : compiled.prepared.sources) {
-    auto artifact = builder.get(source, target, get);
-    if (!artifact) return artifact.takeError();
-    compiled.artifacts.push_back(std::move(*artifact));
-  }
-  return compiled;
+  auto artifacts = builder.get_all(prepared->sources, target);
+  if (!artifacts) return artifacts.takeError();
+  return CompiledProgram{std::move(*prepared), std::move(*artifacts)};
 }
 
 llvm::Expected<std::unique_ptr<Program>> load_program(const Driver& driver, const CompiledProgram& compiled) {

@@ -21,8 +21,6 @@ struct CompileOptions {
   PlanOptions plan;
   DeviceModel device;  // device_model() of the target
   ConfigOverrides overrides;
-  unsigned threads = 0;     // of the compilation; 0: one per core
-  bool may_compile = true;  // false (stream capture): a miss is the error kCompileInCapture
 };
 
 // The largest common device of a target (an H200 for sm_90a). Never the device in hand, so that what is compiled without a GPU is what a

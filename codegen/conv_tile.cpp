@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/integer.h"
+
 namespace tilewright {
 namespace {
-
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // The quantities of conv_detail::Layout that the host needs.
 struct Derived {
@@ -130,6 +130,10 @@ ConvRoles conv_roles(int reduce_dim) {
 
 std::int64_t conv_shared_bytes(const ConvProblem& p, const ConvTile& t) {
   const Derived d = derive(p, t);
+  // Strides and dilations may spread one tile over more than any memory; the sums below are formed only when they cannot overflow.
+  constexpr std::int64_t kFarTooMany = std::int64_t{1} << 30;
+  const std::int64_t plane = saturating_mul(d.chunk_words, std::max(t.channel_pitch, saturating_mul(d.patch_y, d.patch_x)));
+  if (plane > kFarTooMany || d.slots > kFarTooMany || saturating_mul(d.slots, plane) > kFarTooMany) return kLargestSize;
   const bool single = d.chunks == 1;
   const std::int64_t weight_words = p.ieee ? d.depth * t.n_tiles * 8 : d.steps * t.n_tiles * 64 * d.parts;
   const std::int64_t flag_sets = d.parts == 2 ? (single ? d.slots : 2) + (single ? 1 : 2) : 0;
@@ -150,7 +154,7 @@ std::int64_t conv_shared_bytes(const ConvProblem& p, const ConvTile& t) {
 void choose_conv_pitches(const ConvProblem& p, ConvTile& t, int max_pad) {
   const Derived d = derive(p, t);
   t.row_pitch = d.patch_x;
-  t.channel_pitch = d.patch_y * d.patch_x;
+  t.channel_pitch = saturating_mul(d.patch_y, d.patch_x);
   if (max_pad == 0) return;
   int best_cost = std::numeric_limits<int>::max();
   std::int64_t best_row = d.patch_x, best_channel = d.patch_y * d.patch_x;

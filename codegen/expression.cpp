@@ -4,15 +4,24 @@
 #include <unordered_map>
 
 #include "codegen/hooks.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "runtime/error.h"
 
 namespace tilewright {
 namespace {
 
+// C++ has no negative literals: the digits of the smallest i64 alone would fit no type.
+std::string i64_text(double value) {
+  constexpr double kTwo63 = 9223372036854775808.0;
+  if (value <= -kTwo63) return "tw::i64(-9223372036854775807ll - 1)";
+  if (value >= kTwo63) return "tw::i64(9223372036854775807ll)";
+  return fmt::format("tw::i64({}ll)", static_cast<std::int64_t>(value));
+}
+
 std::string constant_text(double value, DType type) {
   if (type == DType::kBool) return value != 0.0 ? "true" : "false";
   if (type == DType::kI32) return fmt::format("tw::i32({})", static_cast<std::int64_t>(value));
-  if (type == DType::kI64) return fmt::format("tw::i64({}ll)", static_cast<std::int64_t>(value));
+  if (type == DType::kI64) return i64_text(value);
   if (std::isnan(value)) return "tw::kNan";
   if (std::isinf(value)) return value > 0 ? "tw::kInfinity" : "-tw::kInfinity";
   // Hexadecimal floats carry every bit and depend on no locale.
@@ -90,6 +99,27 @@ bool is_infix(ExprFn fn) {
   }
 }
 
+// Expands to many instructions.
+bool is_costly(ExprFn fn) {
+  switch (fn) {
+    case ExprFn::kExp:
+    case ExprFn::kLog:
+    case ExprFn::kTanh:
+    case ExprFn::kSigmoid:
+    case ExprFn::kGelu:
+    case ExprFn::kGeluTanh:
+    case ExprFn::kSilu:
+    case ExprFn::kErf:
+    case ExprFn::kSin:
+    case ExprFn::kCos:
+    case ExprFn::kPow:
+    case ExprFn::kDiv:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string cast_text(const std::string& value, DType from, DType to) {
   if (to == DType::kF16 || to == DType::kBf16) return fmt::format("tw::to_float(tw::from_float<{}>({}))", storage_type_text(to), value);
   if (from == to) return value;
@@ -149,6 +179,21 @@ class Writer {
 };
 
 }  // namespace
+
+std::uint64_t compile_weight(const FusedMap& map) {
+  constexpr std::uint64_t kFunction = 16, kLeaf = 4;
+  std::uint64_t weight = kLeaf * map.leaves.size();
+  llvm::SmallPtrSet<const ExprNode*, 16> seen;
+  llvm::SmallVector<const ExprNode*, 16> waiting;
+  if (map.expr) waiting.push_back(map.expr.get());
+  while (!waiting.empty()) {
+    const ExprNode* node = waiting.pop_back_val();
+    if (!seen.insert(node).second) continue;
+    for (const Expr& arg : node->args) waiting.push_back(arg.get());
+    if (!node->args.empty()) weight += is_costly(node->fn) ? kFunction : 1;
+  }
+  return weight;
+}
 
 std::string storage_type_text(DType dtype) {
   switch (dtype) {

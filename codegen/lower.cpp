@@ -9,7 +9,42 @@
 namespace tilewright {
 namespace {
 
-// Buffers of every value: the program's boundary first, then one workspace buffer per value that crosses from kernel to kernel.
+// A workspace buffer and the last kernel that reads it.
+struct Slot {
+  std::uint32_t index;
+  std::size_t last_use;
+};
+
+// The workspace buffer of what kernel `index` writes: one that no later kernel reads, else a new one.
+std::uint32_t workspace_slot(const Graph& graph, const Plan& plan, std::size_t index, llvm::SmallVectorImpl<Slot>& slots,
+                             std::vector<WorkspaceSpec>& workspace) {
+  const ValueId id = plan.groups[index].result;
+  const Value& value = graph.value(id);
+  const SizeExpr bytes = element_count(value.shape) * static_cast<std::int64_t>(dtype_bytes(value.dtype));
+  std::size_t last_use = index;
+  for (std::size_t reader = index + 1; reader < plan.groups.size(); ++reader) {
+    if (llvm::is_contained(plan.groups[reader].reads, id)) last_use = reader;
+  }
+  // One of the same size first, so that none grows without need.
+  Slot* chosen = nullptr;
+  for (Slot& slot : slots) {
+    if (slot.last_use >= index) continue;
+    if (!chosen || workspace[slot.index].bytes == bytes) chosen = &slot;
+    if (workspace[slot.index].bytes == bytes) break;
+  }
+  if (!chosen) {
+    slots.push_back({static_cast<std::uint32_t>(workspace.size()), last_use});
+    workspace.push_back({value.name, bytes, false});
+    return slots.back().index;
+  }
+  chosen->last_use = last_use;
+  WorkspaceSpec& reused = workspace[chosen->index];
+  reused.name += ", " + value.name;
+  reused.bytes = max(reused.bytes, bytes);
+  return chosen->index;
+}
+
+// Buffers of every value: the program's boundary first, then workspace for the values that cross from kernel to kernel.
 BufferMap assign_buffers(const Graph& graph, const Plan& plan, LaunchRecipe& recipe) {
   BufferMap buffers(graph.values().size());
   auto spec = [&](ValueId id) {
@@ -24,11 +59,10 @@ BufferMap assign_buffers(const Graph& graph, const Plan& plan, LaunchRecipe& rec
     buffers[id] = {BufferKind::kOutput, static_cast<std::uint32_t>(recipe.outputs.size())};
     recipe.outputs.push_back(spec(id));
   }
-  for (const Group& group : plan.groups) {
+  llvm::SmallVector<Slot, 8> slots;
+  for (auto [index, group] : llvm::enumerate(plan.groups)) {
     if (graph.is_output(group.result)) continue;
-    const Value& value = graph.value(group.result);
-    buffers[group.result] = {BufferKind::kWorkspace, static_cast<std::uint32_t>(recipe.workspace.size())};
-    recipe.workspace.push_back({value.name, element_count(value.shape) * static_cast<std::int64_t>(dtype_bytes(value.dtype)), false});
+    buffers[group.result] = {BufferKind::kWorkspace, workspace_slot(graph, plan, index, slots, recipe.workspace)};
   }
   return buffers;
 }

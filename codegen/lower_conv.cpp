@@ -157,7 +157,11 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   read_tile_parameters(lowering, problem, tile);
   if (llvm::Error error = check_tile(lowering, problem, tile)) return error;
   const bool moved = tile.tile_y != chosen.tile_y || tile.tile_x != chosen.tile_x || tile.chunk_channels != chosen.chunk_channels;
-  if (moved) choose_conv_pitches(problem, tile, kMaxPad);
+  if (moved) {
+    choose_conv_pitches(problem, tile, 0);
+    if (llvm::Error error = check_shared_bytes(lowering, problem, tile)) return error;
+    choose_conv_pitches(problem, tile, kMaxPad);
+  }
   if (llvm::Error error = check_shared_bytes(lowering, problem, tile)) return error;
   const std::int64_t min_blocks = lowering.parameter("min_blocks_per_sm", 0);  // 0: the compiler takes the registers it likes
   if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32"))

@@ -23,6 +23,10 @@ struct FusedMap {
   bool is_identity() const { return !expr; }
 };
 
+// How much a map gives the compiler to do for each element, in additions: 1 an operation, 16 a function that expands to many instructions
+// (exp, gelu, pow, ...), 4 a leaf. A node that is used twice counts once.
+std::uint64_t compile_weight(const FusedMap& map);
+
 // Ops that become one kernel. The chain of a group is: prologues (one per operand of the anchor), anchor, then the epilogue stages
 //   epilogue[0] -> (conv only: reduction over one output dimension -> epilogue[1] -> softmax over channels -> epilogue[2]) -> result.
 // Each epilogue is in the space of the value it follows.

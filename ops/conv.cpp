@@ -7,7 +7,9 @@
 namespace tilewright {
 namespace {
 
-constexpr std::int64_t kMaxAttribute = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxPadding = (std::int64_t{1} << 31) - 1;
+// Kernels count the steps of a tile in 32 bits: 1024 outputs or taps of this many elements each.
+constexpr std::int64_t kMaxStep = (std::int64_t{1} << 20) - 1;
 
 llvm::Error check_ranks(const Graph& graph, llvm::ArrayRef<ValueId> inputs) {
   const std::size_t rank = graph.value(inputs[0]).shape.size();
@@ -37,24 +39,24 @@ llvm::Error check_dtypes(const Graph& graph, llvm::ArrayRef<ValueId> inputs) {
 }
 
 llvm::Error fill_and_check(llvm::SmallVectorImpl<std::int64_t>& values, llvm::StringRef what, std::size_t spatial, std::int64_t fallback,
-                           std::int64_t lowest) {
+                           std::int64_t lowest, std::int64_t highest) {
   if (values.empty()) values.assign(spatial, fallback);
   if (values.size() != spatial) {
     return make_error(Status::kInvalidArgument, "{}: expected {} value{}, one per spatial dimension, got {}", what, spatial,
                       spatial == 1 ? "" : "s", values.size());
   }
   for (const std::int64_t value : values) {
-    if (value >= lowest && value <= kMaxAttribute) continue;
-    return make_error(Status::kInvalidArgument, "{}: expected a number in [{}, {}], got {}", what, lowest, kMaxAttribute, value);
+    if (value >= lowest && value <= highest) continue;
+    return make_error(Status::kInvalidArgument, "{}: expected a number in [{}, {}], got {}", what, lowest, highest, value);
   }
   return llvm::Error::success();
 }
 
 llvm::Error check_attributes(ConvAttributes& attributes, std::size_t spatial) {
-  if (llvm::Error error = fill_and_check(attributes.stride, "stride", spatial, 1, 1)) return error;
-  if (llvm::Error error = fill_and_check(attributes.dilation, "dilation", spatial, 1, 1)) return error;
-  if (llvm::Error error = fill_and_check(attributes.pad_before, "padding", spatial, 0, 0)) return error;
-  if (llvm::Error error = fill_and_check(attributes.pad_after, "padding", spatial, 0, 0)) return error;
+  if (llvm::Error error = fill_and_check(attributes.stride, "stride", spatial, 1, 1, kMaxStep)) return error;
+  if (llvm::Error error = fill_and_check(attributes.dilation, "dilation", spatial, 1, 1, kMaxStep)) return error;
+  if (llvm::Error error = fill_and_check(attributes.pad_before, "padding", spatial, 0, 0, kMaxPadding)) return error;
+  if (llvm::Error error = fill_and_check(attributes.pad_after, "padding", spatial, 0, 0, kMaxPadding)) return error;
   if (attributes.groups >= 1) return llvm::Error::success();
   return make_error(Status::kInvalidArgument, "groups: expected a positive number, got {}", attributes.groups);
 }

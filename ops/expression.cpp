@@ -46,20 +46,7 @@ bool is_comparison(ExprFn fn) {
   }
 }
 
-int rank_of(DType type) {
-  switch (type) {
-    case DType::kBool:
-      return 0;
-    case DType::kI32:
-      return 1;
-    case DType::kI64:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
-DType wider(DType a, DType b) { return rank_of(a) >= rank_of(b) ? a : b; }
+DType wider(DType a, DType b) { return promotion_rank(a) >= promotion_rank(b) ? a : b; }
 
 Expr make_node(ExprFn fn, DType type, llvm::ArrayRef<Expr> args) {
   auto node = std::make_shared<ExprNode>();
@@ -248,6 +235,19 @@ llvm::StringRef expr_fn_name(ExprFn fn) {
 }
 
 DType compute_type(DType dtype) { return is_floating(dtype) ? DType::kF32 : dtype; }
+
+int promotion_rank(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+      return 0;
+    case DType::kI32:
+      return 1;
+    case DType::kI64:
+      return 2;
+    default:
+      return 3;
+  }
+}
 
 Expr operand_expr(unsigned slot, DType compute) {
   auto node = std::make_shared<ExprNode>();

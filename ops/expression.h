@@ -88,6 +88,8 @@ llvm::StringRef expr_fn_name(ExprFn fn);
 
 // The compute type of an operand of storage type `dtype`: f16 and bf16 compute as f32.
 DType compute_type(DType dtype);
+// Place in the order of promotion: bool, i32, i64, floats (which share one).
+int promotion_rank(DType dtype);
 
 // Parses `text` over operands `names[i]` of compute type `types[i]`. Errors give the column and what was expected; an unknown
 // name or function comes with the nearest known one.

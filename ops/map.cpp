@@ -14,25 +14,12 @@ namespace {
 // Storage dtype of a result; empty for what adapts to its neighbours (float constants, functions of integers).
 using Storage = std::optional<DType>;
 
-int rank_of(DType dtype) {
-  switch (dtype) {
-    case DType::kBool:
-      return 0;
-    case DType::kI32:
-      return 1;
-    case DType::kI64:
-      return 2;
-    default:
-      return 3;
-  }
-}
-
 // Floats win over integers; f16 with bf16 meet in f32.
 Storage promoted(Storage a, Storage b) {
   if (!a || !b) return a ? a : b;
   if (*a == *b) return a;
   if (is_floating(*a) && is_floating(*b)) return DType::kF32;
-  return rank_of(*a) >= rank_of(*b) ? a : b;
+  return promotion_rank(*a) >= promotion_rank(*b) ? a : b;
 }
 
 class StorageOf {

@@ -117,6 +117,34 @@ TEST_CASE("plan: depthwise, grouped, wide and tensor-core convolutions get their
   CHECK(kind("[1, 8, 30, 30]", "[16, 8, 23, 23]", "") == TemplateKind::kConvDirect);
 }
 
+TEST_CASE("plan: a chain too heavy for one kernel is cut, and so is one after a softmax", "[codegen]") {
+  auto chain = [](const std::string& first, const std::string& op, int length) {
+    std::string ops = first;
+    for (int i = 0; i < length; ++i) {
+      ops += (ops.empty() ? "" : ", ") + std::string(R"({"op": ")") + op + R"(", "in": ["v)" + std::to_string(i) + R"("], "out": "v)" +
+             std::to_string(i + 1) + R"("})";
+    }
+    const Graph graph =
+        graph_of(R"({"name": "g", "inputs": {")" + std::string(first.empty() ? "v0" : "x") +
+                 R"(": {"dtype": "f32", "shape": [8, 16]}}, "ops": [)" + ops + R"(], "outputs": ["v)" + std::to_string(length) + R"("]})");
+    Plan plan = plan_of(graph);
+    std::size_t total = 0;
+    for (const Group& group : plan.groups) {
+      total += group.ops.size();
+      for (const FusedMap* map : {&group.after_anchor, group.prologues.empty() ? &group.after_anchor : &group.prologues[0]})
+        CHECK(compile_weight(*map) <= 260);
+    }
+    CHECK(total == graph.ops().size());
+    return plan.groups.size();
+  };
+  CHECK(chain("", "gelu", 15) == 1);
+  CHECK(chain("", "gelu", 16) == 2);
+  CHECK(chain("", "gelu", 100) == 7);
+  CHECK(chain("", "relu", 100) == 1);
+  CHECK(chain(R"({"op": "softmax", "in": ["x"], "out": "v0", "axis": 1})", "gelu", 10) == 1);
+  CHECK(chain(R"({"op": "softmax", "in": ["x"], "out": "v0", "axis": 1})", "gelu", 20) == 2);
+}
+
 TEST_CASE("plan: a precision without a kernel is refused by name", "[codegen]") {
   std::string json = kConvMinSoftmax;
   json.insert(1, R"("precision": "bf16", )");

@@ -106,14 +106,18 @@ TEST_CASE("conv: errors name operand, seen and wanted", "[ops]") {
         "conv: groups: 2 does not divide the 3 channels of x [2, 3, 8] and the 4 filters of w [4, 3, 3]");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1}, {0}, {0}, 0)) == "conv: groups: expected a positive number, got 0");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({0}, {1}, {0}, {0})) ==
-        "conv: stride: expected a number in [1, 2147483647], got 0");
+        "conv: stride: expected a number in [1, 1048575], got 0");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {-1}, {0}, {0})) ==
-        "conv: dilation: expected a number in [1, 2147483647], got -1");
+        "conv: dilation: expected a number in [1, 1048575], got -1");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1}, {-1}, {0})) ==
         "conv: padding: expected a number in [0, 2147483647], got -1");
+  CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({2147483647}, {1}, {0}, {0})) ==
+        "conv: stride: expected a number in [1, 1048575], got 2147483647");
+  CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1048576}, {0}, {0})) ==
+        "conv: dilation: expected a number in [1, 1048575], got 1048576");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1, 1}, {1}, {0}, {0})) ==
         "conv: stride: expected 1 value, one per spatial dimension, got 2");
-  CHECK(contains(conv_error({2, 3, 8}, {4, 3, SizeExpr(std::int64_t{1} << 58)}, conv_attributes({1}, {2147483647}, {0}, {0})),
+  CHECK(contains(conv_error({2, 3, 8}, {4, 3, SizeExpr(std::int64_t{1} << 58)}, conv_attributes({1}, {1048575}, {0}, {0})),
                  "smaller than the kernel"));
 }
 
