@@ -53,6 +53,23 @@ llvm::Expected<Timing> summarize(llvm::ArrayRef<double> samples_us) {
   return timing;
 }
 
+llvm::Expected<Timing> summarize_differences(llvm::ArrayRef<double> together_ms, llvm::ArrayRef<double> alone_ms, std::uint64_t runs) {
+  std::vector<double> samples;
+  for (auto [together, alone] : llvm::zip_equal(together_ms, alone_ms)) {
+    samples.push_back((together - alone) * 1e3 / static_cast<double>(runs));
+  }
+  auto timing = summarize(samples);
+  if (!timing) return timing.takeError();
+  if (!(timing->mean_us > 0)) {
+    return make_error(Status::kUnsupported,
+                      "protocol kernelbot: with the work {} runs take {:.4f} us each less than without it (std {:.4f} us): it is too short "
+                      "for this protocol, use kernelbench",
+                      runs, -timing->mean_us, timing->std_us);
+  }
+  timing->runs_per_sample = runs;
+  return timing;
+}
+
 double geometric_mean(llvm::ArrayRef<double> numbers) {
   if (numbers.empty()) return 0;
   double logs = 0;
@@ -129,18 +146,17 @@ llvm::Expected<Timing> Timer::kernelbot(Launch launch, const KernelBotOptions& o
   if (!work) return work.takeError();
   auto memsets = capture(false);
   if (!memsets) return memsets.takeError();
-  std::vector<double> samples;
+  std::vector<double> together_ms, alone_ms;
   for (unsigned sample = 0; sample < options.samples; ++sample) {
     auto alone = time_ms([&](CUstream stream) { return memsets->launch(stream); });
     if (!alone) return alone.takeError();
     auto both = time_ms([&](CUstream stream) { return work->launch(stream); });
     if (!both) return both.takeError();
-    samples.push_back((*both - *alone) * 1e3 / static_cast<double>(runs));
+    alone_ms.push_back(*alone);
+    together_ms.push_back(*both);
     if (step) step();
   }
-  auto timing = summarize(samples);
-  if (timing) timing->runs_per_sample = runs;
-  return timing;
+  return summarize_differences(together_ms, alone_ms, runs);
 }
 
 llvm::Expected<double> Timer::bandwidth(std::uint64_t bytes, llvm::function_ref<llvm::Error(CUstream)> work) {

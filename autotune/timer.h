@@ -26,6 +26,10 @@ struct Timing {
 // Error kInternal for no samples.
 llvm::Expected<Timing> summarize(llvm::ArrayRef<double> samples_us);
 
+// Samples of runs of the work between things that take time themselves: together_ms[i] minus alone_ms[i], over `runs`. Error kUnsupported:
+// the mean is not above zero, so the work is too short to be told from what stands around it.
+llvm::Expected<Timing> summarize_differences(llvm::ArrayRef<double> together_ms, llvm::ArrayRef<double> alone_ms, std::uint64_t runs);
+
 // exp(mean(log x)) of positive numbers; 0 for none.
 double geometric_mean(llvm::ArrayRef<double> numbers);
 
@@ -54,7 +58,7 @@ class Timer {
   llvm::Expected<Timing> kernelbench(Launch launch, const KernelBenchOptions& options = {}, llvm::function_ref<void()> step = {});
 
   // n runs captured in one graph, each after a memset of the flush buffer; a second graph of the memsets alone; the difference over n is
-  // one sample. n comes from sample_ms and an estimate. `step` is called after every sample.
+  // one sample. n comes from sample_ms and an estimate. `step` is called after every sample. Errors of summarize_differences.
   llvm::Expected<Timing> kernelbot(Launch launch, const KernelBotOptions& options = {}, llvm::function_ref<void()> step = {});
 
   // Bytes/s of a device-to-device copy of up to 4 GiB (read plus written bytes).

@@ -121,7 +121,7 @@ struct TemporaryDirectory {
 llvm::Expected<llvm::json::Object> run_child(const ColdOptions& options, const std::string& store, const std::string& scratch) {
   const std::string self = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
   const std::string device = std::to_string(options.device);
-  llvm::SmallVector<llvm::StringRef, 16> arguments{self, "bench", options.file, "--cold-child", store, "--device", device};
+  llvm::SmallVector<llvm::StringRef, 16> arguments{self, "bench", options.file, "--cold", "--cold-child", store, "--device", device};
   if (!options.target.empty()) arguments.append({"--target", options.target});
   for (const std::string& dim : options.dims) arguments.append({"--dim", dim});
   const std::string out = scratch + "/stdout", err = scratch + "/stderr";

@@ -128,6 +128,11 @@ llvm::Expected<Sized> load_sized(const std::string& file, llvm::ArrayRef<std::st
     for (llvm::StringRef part : parts) {
       auto dim = parse_dim(part);
       if (!dim) return dim.takeError();
+      const auto* before = llvm::find_if(dims, [&](const DimItem& other) { return other.name == dim->name; });
+      if (before != dims.end()) {
+        return make_error(Status::kInvalidArgument, "--dim {}: '{}' is given twice, the first time as {}", dim->text, dim->name,
+                          before->value);
+      }
       dims.push_back(std::move(*dim));
     }
   }

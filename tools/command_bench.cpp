@@ -220,23 +220,29 @@ llvm::Expected<Output> run_bench(const Options& options) {
 Action add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("FILE", options->files, "descriptions")->required();
-  app.add_option("--protocol", options->protocol, "kernelbench (events around 100 runs) or kernelbot (graph replay)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"kernelbench", "kernelbot"}));
+  CLI::Option* protocol =
+      app.add_option("--protocol", options->protocol, "kernelbench (events around 100 runs) or kernelbot (graph replay)")
+          ->capture_default_str()
+          ->check(CLI::IsMember({"kernelbench", "kernelbot"}));
   app.add_option("--dim", options->dims, "NAME=VALUE of a named dimension, for all cases")->expected(1)->take_all();
-  app.add_option("--case", options->cases, "NAME=VALUE,...: one case; several give a geometric mean")->expected(1)->take_all();
+  CLI::Option* cases =
+      app.add_option("--case", options->cases, "NAME=VALUE,...: one case; several give a geometric mean")->expected(1)->take_all();
   app.add_option("--device", options->device, "ordinal of the GPU")->capture_default_str();
-  app.add_option("--seed", options->seed, "seed of the data")->capture_default_str();
-  app.add_option("--low", options->low, "smallest value of random floats")->capture_default_str();
-  app.add_option("--high", options->high, "bound above random floats")->capture_default_str();
-  app.add_option("--config", options->config, "tile parameters as JSON");
+  CLI::Option* seed = app.add_option("--seed", options->seed, "seed of the data")->capture_default_str();
+  CLI::Option* low = app.add_option("--low", options->low, "smallest value of random floats")->capture_default_str();
+  CLI::Option* high = app.add_option("--high", options->high, "bound above random floats")->capture_default_str();
+  CLI::Option* config = app.add_option("--config", options->config, "tile parameters as JSON");
   app.add_option("--json", options->json, "also write JSON to this file; - prints JSON instead of text");
-  app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
-  app.add_flag("--cold", options->cold, "time the way from description to launch in fresh processes; works without a GPU up to the cubin");
+  CLI::Option* no_fuse = app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  CLI::Option* cold = app.add_flag("--cold", options->cold,
+                                   "time the way from description to launch in fresh processes; works without a GPU up to the cubin");
+  // A cold start is that of the default kernels, and no data is involved.
+  for (CLI::Option* other : {protocol, cases, seed, low, high, config, no_fuse}) cold->excludes(other);
   app.add_option("--repeats", options->repeats, "with --cold: processes per store state")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  app.add_option("--target", options->target, "with --cold: what to compile for");
+      ->check(CLI::Range(1, 1000))
+      ->needs(cold);
+  app.add_option("--target", options->target, "with --cold: what to compile for")->needs(cold);
   app.add_option("--cold-child", options->cold_child, "")->group("");  // hidden: one measured process of --cold
   return [options] { return run_bench(*options); };
 }

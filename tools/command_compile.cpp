@@ -85,9 +85,12 @@ std::string jobs_text(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
     const Artifact& artifact = *job.artifact;
     compiled += artifact.origin == Origin::kCompiled;
     bytes += artifact.binary.size();
-    text += fmt::format("{:<24} {:<10} {:<32} {:>3} registers, {}, {} ({:.0f} ms)  {}\n", job.graph, job.target.name(), job.source.entry,
-                        artifact.facts.registers,
-                        artifact.facts.local_bytes == 0 ? "no spills" : fmt::format("{} B local", artifact.facts.local_bytes),
+    // PTX gets its registers from the driver, when it is loaded.
+    const std::string facts =
+        job.target.ptx ? "PTX"
+                       : fmt::format("{:>3} registers, {}", artifact.facts.registers,
+                                     artifact.facts.local_bytes == 0 ? "no spills" : fmt::format("{} B local", artifact.facts.local_bytes));
+    text += fmt::format("{:<24} {:<10} {:<32} {:<24}, {} ({:.0f} ms)  {}\n", job.graph, job.target.name(), job.source.entry, facts,
                         origin_name(artifact.origin), artifact.compile_ms, llvm::StringRef(artifact.key).substr(0, 16));
   }
   text += fmt::format("{}: {} compiled, {} already there, {} in {}\n", count_text(jobs.size(), "kernel"), compiled, jobs.size() - compiled,
@@ -99,16 +102,19 @@ std::string jobs_json(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
   llvm::json::Array kernels;
   for (const Job& job : jobs) {
     const Artifact& artifact = *job.artifact;
-    kernels.push_back(llvm::json::Object{{"file", job.file},
-                                         {"name", job.graph},
-                                         {"target", job.target.name()},
-                                         {"kernel", job.source.entry},
-                                         {"key", artifact.key},
-                                         {"origin", origin_name(artifact.origin)},
-                                         {"compile_ms", json_number(artifact.compile_ms)},
-                                         {"registers", static_cast<std::int64_t>(artifact.facts.registers)},
-                                         {"local_bytes", static_cast<std::int64_t>(artifact.facts.local_bytes)},
-                                         {"bytes", json_count(artifact.binary.size())}});
+    llvm::json::Object kernel{{"file", job.file},
+                              {"name", job.graph},
+                              {"target", job.target.name()},
+                              {"kernel", job.source.entry},
+                              {"key", artifact.key},
+                              {"origin", origin_name(artifact.origin)},
+                              {"compile_ms", json_number(artifact.compile_ms)},
+                              {"bytes", json_count(artifact.binary.size())}};
+    if (!job.target.ptx) {
+      kernel["registers"] = static_cast<std::int64_t>(artifact.facts.registers);
+      kernel["local_bytes"] = static_cast<std::int64_t>(artifact.facts.local_bytes);
+    }
+    kernels.push_back(std::move(kernel));
   }
   return json_text(llvm::json::Object{{"store", directory}, {"kernels", std::move(kernels)}});
 }

@@ -92,10 +92,12 @@ llvm::Expected<Output> run_ops(const std::string& name, bool json) {
     return Output{
         fmt::format("{}: function of {} for the expr of a map; see `tilewright ops map`\n", name, count_text(function->arity, "operand"))};
   }
-  llvm::SmallVector<llvm::StringRef, 32> known = operator_names();
+  llvm::SmallVector<llvm::StringRef, 64> known(operator_names());
+  for (const ExprFnInfo& info : functions) known.push_back(info.name);
   llvm::StringRef nearest = nearest_name(name, known);
-  return make_error(Status::kInvalidArgument, "unknown operator '{}'{}", name,
-                    nearest.empty() ? "; `tilewright ops` lists them" : fmt::format("; did you mean '{}'?", nearest));
+  return make_error(Status::kInvalidArgument, "unknown operator or function '{}'{}", name,
+                    nearest.empty() ? fmt::format("; operators are {}", fmt::join(operator_names(), ", "))
+                                    : fmt::format("; did you mean '{}'?", nearest));
 }
 
 }  // namespace

@@ -217,23 +217,30 @@ llvm::Expected<Answer> show_cubin(const Subject& subject) {
   for (auto [index, artifact] : llvm::enumerate(*artifacts)) {
     const CubinFacts& facts = artifact->facts;
     const std::uint32_t dynamic = subject.launch(index).dynamic_shared_bytes;
-    answer.text += fmt::format(
-        "{} for {}\n  registers {} a thread, local memory (spills) {} B, parameters {} B\n  shared {} B static, {} B dynamic\n"
-        "  code {} B, file {} B, {} threads at most\n  from {}, compiled in {:.1f} ms, key {}\n",
-        artifact->entry, subject.target.name(), facts.registers, facts.local_bytes, facts.parameter_bytes, facts.static_shared_bytes,
-        dynamic, facts.code_bytes, artifact->binary.size(), facts.max_threads, origin_name(artifact->origin), artifact->compile_ms,
-        artifact->key);
+    answer.text += fmt::format("{} for {}\n", artifact->entry, subject.target.name());
+    answer.text += subject.target.ptx
+                       ? fmt::format("  PTX of {} B: the driver chooses registers and memory when it loads it; shared {} B dynamic\n",
+                                     artifact->binary.size(), dynamic)
+                       : fmt::format(
+                             "  registers {} a thread, local memory (spills) {} B, parameters {} B\n  shared {} B static, {} B dynamic\n"
+                             "  code {} B, file {} B, {} threads at most\n",
+                             facts.registers, facts.local_bytes, facts.parameter_bytes, facts.static_shared_bytes, dynamic,
+                             facts.code_bytes, artifact->binary.size(), facts.max_threads);
+    answer.text +=
+        fmt::format("  from {}, compiled in {:.1f} ms, key {}\n", origin_name(artifact->origin), artifact->compile_ms, artifact->key);
     if (!artifact->log.empty()) answer.text += fmt::format("  compiler: {}\n", artifact->log);
     llvm::json::Object kernel = kernel_json(subject, index);
+    kernel["dynamic_shared_bytes"] = json_count(dynamic);
+    kernel["file_bytes"] = json_count(artifact->binary.size());
     const std::pair<const char*, std::uint64_t> numbers[] = {{"registers", facts.registers},
                                                              {"local_bytes", facts.local_bytes},
                                                              {"parameter_bytes", facts.parameter_bytes},
                                                              {"static_shared_bytes", facts.static_shared_bytes},
-                                                             {"dynamic_shared_bytes", dynamic},
                                                              {"code_bytes", facts.code_bytes},
-                                                             {"file_bytes", artifact->binary.size()},
                                                              {"max_threads", facts.max_threads}};
-    for (const auto& [name, value] : numbers) kernel[name] = json_count(value);
+    for (const auto& [name, value] : numbers) {
+      if (!subject.target.ptx) kernel[name] = json_count(value);
+    }
     kernel["key"] = artifact->key;
     kernel["origin"] = origin_name(artifact->origin);
     kernel["compile_ms"] = json_number(artifact->compile_ms);

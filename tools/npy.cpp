@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -37,14 +38,20 @@ llvm::Expected<DType> parse_descr(llvm::StringRef value, const std::string& name
   constexpr llvm::StringLiteral kWanted("wanted <f4, <f2, <i4, <i8, |b1, or <V2 for bf16");
   if (value.empty()) return make_error(Status::kInvalidArgument, "{}: its header has no descr", name);
   if (value.starts_with("[")) return make_error(Status::kInvalidArgument, "{}: a structured dtype; {}", name, kWanted);
-  const llvm::StringRef descr = value.drop_front(1).take_until([&](char c) { return c == value.front(); });
+  if (value.front() != '\'' && value.front() != '"') return make_error(Status::kInvalidArgument, "{}: its descr is no string", name);
+  const llvm::StringRef text = value.drop_front(1).take_until([&](char c) { return c == value.front(); });
+  // What stands in the file goes into one line of a message.
+  constexpr std::size_t kShown = 32;
+  std::string descr;
+  for (char c : text.take_front(kShown)) descr += llvm::isPrint(c) ? c : '?';
+  if (text.size() > kShown) descr += "...";
   for (const NpyDtype& known : kDtypes) {
-    if (known.descr == descr) return known.dtype;
+    if (known.descr == text) return known.dtype;
   }
-  if (descr.ends_with("f8")) {
+  if (text.ends_with("f8")) {
     return make_error(Status::kInvalidArgument, "{}: dtype '{}' (float64); {} (numpy: a.astype(numpy.float32))", name, descr, kWanted);
   }
-  if (descr.starts_with(">")) {
+  if (text.starts_with(">")) {
     return make_error(Status::kInvalidArgument, "{}: dtype '{}' is big-endian; {} (numpy: a.astype(a.dtype.newbyteorder('<')))", name,
                       descr, kWanted);
   }

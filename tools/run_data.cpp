@@ -62,6 +62,7 @@ llvm::Expected<std::vector<HostTensor>> make_inputs(const Graph& graph, llvm::Ar
     if (name.empty() || path.empty()) return make_error(Status::kInvalidArgument, "--input wants NAME=FILE.npy, got '{}'", item);
     auto index = find_input(graph, name);
     if (!index) return index.takeError();
+    if (given[*index]) return make_error(Status::kInvalidArgument, "--input {}: '{}' is given twice", item, name);
     auto tensor = read_input(graph, *index, dims, path);
     if (!tensor) return tensor.takeError();
     given[*index] = std::move(*tensor);

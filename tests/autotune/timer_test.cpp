@@ -1,5 +1,6 @@
 #include "autotune/timer.h"
 
+#include "runtime/error.h"
 #include "tests/catch.h"
 
 using namespace tilewright;
@@ -22,6 +23,24 @@ TEST_CASE("timer: one sample has no deviation, none is an error", "[autotune]") 
   auto none = summarize({});
   CHECK_FALSE(static_cast<bool>(none));
   llvm::consumeError(none.takeError());
+}
+
+TEST_CASE("timer: differences are over the runs, and work that cannot be told from nothing is refused", "[autotune]") {
+  auto timing = summarize_differences({101.0, 103.0}, {1.0, 1.0}, 100);
+  REQUIRE(static_cast<bool>(timing));
+  CHECK(timing->mean_us == Approx(1010.0));
+  CHECK(timing->runs_per_sample == 100);
+  // One sample may be lost in the noise, their mean may not.
+  auto noisy = summarize_differences({1.1, 0.9, 1.2}, {1.0, 1.0, 1.0}, 10);
+  REQUIRE(static_cast<bool>(noisy));
+  CHECK(noisy->min_us < 0);
+  for (double together : {0.9, 1.0}) {
+    auto none = summarize_differences({together, together}, {1.0, 1.0}, 10);
+    REQUIRE_FALSE(static_cast<bool>(none));
+    const ErrorFacts facts = take_error_facts(none.takeError());
+    CHECK(facts.status == Status::kUnsupported);
+    CHECK(facts.message.find("kernelbench") != std::string::npos);
+  }
 }
 
 TEST_CASE("timer: the geometric mean of the cases is the score", "[autotune]") {

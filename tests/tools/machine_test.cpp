@@ -59,6 +59,16 @@ TEST_CASE("machine: doctor prints JSON", "[tools]") {
   CHECK(object->getObject("driver")->getBoolean("found") == false);
 }
 
+TEST_CASE("machine: a store that cannot be read is an error of cache, and doctor says so", "[tools]") {
+  ScratchDirectory scratch;
+  const Environment environment{{"TILEWRIGHT_CACHE_DIR", scratch.write("file", "")}};
+  for (const char* command : {"ls", "verify"})
+    check_failure(run_tool({"cache", command}, environment), 2, {environment.at("TILEWRIGHT_CACHE_DIR")});
+  check_failure(run_tool({"cache", "info", "ab"}, environment), 2, {environment.at("TILEWRIGHT_CACHE_DIR")});
+  CHECK(contains(run_tool({"doctor"}, environment).out, "cannot read directory"));
+  CHECK(run_tool({"cache", "ls"}, {{"TILEWRIGHT_CACHE_DIR", scratch.path("absent")}}).status == 0);
+}
+
 TEST_CASE("machine: a store that cannot be written keeps no kernel from its user", "[tools]") {
   if (!has_nvrtc()) return;
   ScratchDirectory scratch;

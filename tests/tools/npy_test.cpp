@@ -109,6 +109,9 @@ TEST_CASE("npy: another order or dtype is refused by name", "[tools]") {
   CHECK(contains(npy_error(file_of(header_of("<c8", "(1,)"), kTwoFloats)), "'<c8'"));
   CHECK(contains(npy_error(file_of("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", kTwoFloats)), "structured"));
   CHECK(contains(npy_error(file_of("{'fortran_order': False, 'shape': (2,), }", kTwoFloats)), "descr"));
+  CHECK(contains(npy_error(file_of("{'descr': <f4, 'fortran_order': False, 'shape': (2,), }", kTwoFloats)), "its descr is no string"));
+  CHECK(contains(npy_error(file_of(header_of("<\n\x1b[1m" + std::string(100, 'z'), "(2,)"), kTwoFloats)),
+                 "'<??[1m" + std::string(26, 'z') + "...'"));
   CHECK(contains(npy_error(file_of("{'descr': '<f4', 'shape': (2,), }", kTwoFloats)), "fortran_order"));
   CHECK(contains(npy_error(file_of("{'descr': '<f4', 'fortran_order': False, }", kTwoFloats)), "shape"));
   CHECK(contains(npy_error(file_of(header_of("<f4", "(-2,)"), kTwoFloats)), "'-2'"));

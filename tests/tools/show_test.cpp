@@ -98,6 +98,23 @@ TEST_CASE("compile: fills a store once, for both targets", "[tools]") {
   CHECK(contains(verify.err, "tilewright: error: 1 of 4 entries"));
 }
 
+TEST_CASE("compile: PTX has no registers to show", "[tools]") {
+  if (!has_nvrtc()) return;
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kSoftmax);
+  const ToolRun compile = run_tool({"compile", file, "--target", "compute_90,sm_90a"});
+  const std::string::size_type second = compile.out.find('\n') + 1;
+  CHECK(contains(compile.out.substr(0, second), " PTX "));
+  CHECK_FALSE(contains(compile.out.substr(0, second), "registers"));
+  CHECK(contains(compile.out.substr(second), " registers, no spills"));
+  const ToolRun show = run_tool({"show", file, "--what", "cubin", "--target", "compute_90"});
+  CHECK(show.status == 0);
+  CHECK(contains(show.out, "PTX of "));
+  CHECK_FALSE(contains(show.out, "registers 0"));
+  const llvm::json::Object json = json_of(run_tool({"show", file, "--what", "cubin", "--target", "compute_90", "--json"}));
+  CHECK((*json.getArray("kernels"))[0].getAsObject()->get("registers") == nullptr);
+}
+
 TEST_CASE("bench: cold start is measured without a GPU up to the cubin", "[tools]") {
   if (!has_nvrtc()) return;
   ScratchDirectory scratch;

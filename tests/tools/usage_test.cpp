@@ -54,12 +54,42 @@ TEST_CASE("usage: unknown options and missing operands are refused", "[tools]") 
   check_failure(run_tool({"cache"}), 2, {"subcommand"});
 }
 
+TEST_CASE("usage: a name given twice is refused", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kSoftmax);
+  check_failure(run_tool({"show", file, "--what", "plan", "--dim", "N=3", "--dim", "N=4"}), 2, {"--dim N=4", "'N' is given twice"});
+  check_failure(run_tool({"run", file, "--on", "reference", "--dim", "N=3,N=3"}), 2, {"'N' is given twice"});
+  const std::string out = scratch.path("out");
+  REQUIRE(run_tool({"run", file, "--on", "reference", "--dim", "N=40", "--output", out}).status == 0);
+  const std::string x = "x=" + out + "/y.npy";
+  CHECK(run_tool({"run", file, "--on", "reference", "--dim", "N=40", "--input", x}).status == 0);
+  check_failure(run_tool({"run", file, "--on", "reference", "--dim", "N=40", "--input", x, "--input", x}), 2,
+                {"--input", "'x' is given twice"});
+}
+
+TEST_CASE("usage: bench --cold refuses by name what it does not use", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kSoftmax);
+  const std::vector<std::vector<std::string>> refused = {
+      {"--protocol", "kernelbot"}, {"--case", "N=3"}, {"--seed", "2"}, {"--low", "0"}, {"--high", "2"}, {"--config", "{}"}, {"--no-fuse"}};
+  for (const std::vector<std::string>& option : refused) {
+    std::vector<std::string> arguments = {"bench", "--cold", file};
+    arguments.insert(arguments.end(), option.begin(), option.end());
+    check_failure(run_tool(arguments), 2, {"--cold", option[0]});
+  }
+  check_failure(run_tool({"bench", file, "--repeats", "3"}), 2, {"--repeats", "--cold"});
+  check_failure(run_tool({"bench", file, "--target", "sm_90a"}), 2, {"--target", "--cold"});
+  if (has_nvrtc()) CHECK(run_tool({"bench", "--cold", "--repeats", "1", "--target", "sm_90a", file}).status == 0);
+}
+
 TEST_CASE("usage: ops lists and explains operators", "[tools]") {
   CHECK(contains(run_tool({"ops"}).out, "cross_entropy"));
   CHECK(contains(run_tool({"ops", "conv"}).out, "dilation"));
   CHECK(contains(run_tool({"ops", "map"}).out, "gelu"));
   CHECK(contains(run_tool({"ops", "gelu_tanh"}).out, "gelu_tanh"));
-  check_failure(run_tool({"ops", "sofmax"}), 2, {"unknown operator 'sofmax'", "did you mean 'softmax'?"});
+  check_failure(run_tool({"ops", "sofmax"}), 2, {"unknown operator or function 'sofmax'", "did you mean 'softmax'?"});
+  check_failure(run_tool({"ops", "recipcal"}), 2, {"'recipcal'", "did you mean 'reciprocal'?"});
+  check_failure(run_tool({"ops", "transpose"}), 2, {"'transpose'", "operators are conv, reduce"});
   CHECK(json_of(run_tool({"ops", "--json"})).getArray("operators") != nullptr);
   CHECK(json_of(run_tool({"ops", "conv", "--json"})).getString("name") == llvm::StringRef("conv"));
 }
