@@ -105,8 +105,7 @@ TEST_CASE("conv: errors name operand, seen and wanted", "[ops]") {
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1}, {0}, {0}, 2)) ==
         "conv: groups: 2 does not divide the 3 channels of x [2, 3, 8] and the 4 filters of w [4, 3, 3]");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1}, {0}, {0}, 0)) == "conv: groups: expected a positive number, got 0");
-  CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({0}, {1}, {0}, {0})) ==
-        "conv: stride: expected a number in [1, 1048575], got 0");
+  CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({0}, {1}, {0}, {0})) == "conv: stride: expected a number in [1, 1048575], got 0");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {-1}, {0}, {0})) ==
         "conv: dilation: expected a number in [1, 1048575], got -1");
   CHECK(conv_error({2, 3, 8}, {4, 3, 3}, conv_attributes({1}, {1}, {-1}, {0})) ==

@@ -75,14 +75,10 @@ TEST_CASE("device: contexts are released and left as they were found", "[runtime
     Context context = must(Context::primary(driver, 0));
     Context moved = std::move(context);
     CHECK(moved.handle() == reinterpret_cast<CUcontext>(0x20));
-    {
-      const ContextScope scope = must(ContextScope::enter(driver, moved.handle()));
-    }
+    { const ContextScope scope = must(ContextScope::enter(driver, moved.handle())); }
     CHECK(fake().pushes == 1);
     CHECK(fake().pops == 1);
-    {
-      const ContextScope scope = must(ContextScope::enter(driver, fake().current));
-    }
+    { const ContextScope scope = must(ContextScope::enter(driver, fake().current)); }
     CHECK(fake().pushes == 1);
     const Context current = must(Context::current(driver));
     CHECK(current.handle() == fake().current);

@@ -39,9 +39,8 @@ LaunchRecipe sample_recipe() {
   KernelArg factor;
   factor.kind = KernelArg::Kind::kFloat32;
   factor.number = 2.5f;
-  launch.params = {
-      {"Args", {value(KernelArg::Kind::kMisalignment, 0), value(KernelArg::Kind::kInt64, n), factor}},
-      {"Hooks", {buffer(BufferKind::kInput, 0), buffer(BufferKind::kOutput, 0), buffer(BufferKind::kWorkspace, 1)}}};
+  launch.params = {{"Args", {value(KernelArg::Kind::kMisalignment, 0), value(KernelArg::Kind::kInt64, n), factor}},
+                   {"Hooks", {buffer(BufferKind::kInput, 0), buffer(BufferKind::kOutput, 0), buffer(BufferKind::kWorkspace, 1)}}};
   recipe.kernels = {launch};
   return recipe;
 }
