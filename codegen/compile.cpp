@@ -48,7 +48,9 @@ DeviceModel device_model(const Target& target) {
 llvm::ArrayRef<MemoryHeader> template_headers() {
   static const std::vector<MemoryHeader> kHeaders = [] {
     std::vector<MemoryHeader> headers;
-    for (const EmbeddedFile& file : embedded_templates()) headers.push_back({file.name.data(), file.text.data()});
+    for (const EmbeddedFile& file : embedded_templates()) {
+      headers.push_back({file.name.data(), file.text.data()});  // NOLINT(bugprone-suspicious-stringview-data-usage): literals end in a zero
+    }
     return headers;
   }();
   return kHeaders;

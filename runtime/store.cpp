@@ -155,7 +155,7 @@ std::shared_ptr<const StoreEntry> Store::lookup_memory(llvm::StringRef key) {
   return *found->second;
 }
 
-void Store::remember(std::shared_ptr<const StoreEntry> entry) {
+void Store::remember(const std::shared_ptr<const StoreEntry>& entry) {
   const std::lock_guard lock(mutex_);
   if (memory_.contains(entry->key)) return;
   memory_bytes_ += entry->bytes();
@@ -227,7 +227,7 @@ void Store::write_failed(llvm::StringRef what) {
   log(first ? LogLevel::kWarning : LogLevel::kDebug, "store: {}; kernels are kept in memory alone", what);
 }
 
-void Store::insert(std::shared_ptr<const StoreEntry> entry) {
+void Store::insert(const std::shared_ptr<const StoreEntry>& entry) {
   remember(entry);
   if (options_.directory.empty()) return;
   if (const std::error_code error = llvm::sys::fs::create_directories(options_.directory)) {
@@ -252,7 +252,7 @@ void Store::insert(std::shared_ptr<const StoreEntry> entry) {
 std::string Store::keep_failed_source(llvm::StringRef key, llvm::StringRef source) {
   const std::string directory = options_.directory + "/failed";
   if (options_.directory.empty() || llvm::sys::fs::create_directories(directory)) return {};
-  const std::string path = fmt::format("{}/{}.cu", directory, key);
+  std::string path = fmt::format("{}/{}.cu", directory, key);
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   if (file.get() < 0 || !write_all(file.get(), source)) return {};
   keep_newest(directory);

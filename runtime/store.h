@@ -87,7 +87,7 @@ class Store {
   std::optional<Hit> lookup(llvm::StringRef key, bool again = false);
 
   // Keeps an entry in memory and, where possible, in the directory. Failures to write are logged once per store.
-  void insert(std::shared_ptr<const StoreEntry> entry);
+  void insert(const std::shared_ptr<const StoreEntry>& entry);
   // Writes source that did not compile to directory/failed/<key>.cu (the 16 newest are kept). Its path, "" when it cannot be written.
   std::string keep_failed_source(llvm::StringRef key, llvm::StringRef source);
 
@@ -125,7 +125,7 @@ class Store {
  private:
   std::shared_ptr<const StoreEntry> lookup_memory(llvm::StringRef key);
   std::shared_ptr<const StoreEntry> lookup_file(llvm::StringRef key, const std::string& directory, bool writable);
-  void remember(std::shared_ptr<const StoreEntry> entry);
+  void remember(const std::shared_ptr<const StoreEntry>& entry);
   bool quarantine(const std::string& path, llvm::StringRef key, std::uint64_t inode);
   void write_failed(llvm::StringRef what);
 
