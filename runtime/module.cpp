@@ -164,7 +164,7 @@ llvm::Expected<Module> Module::load(const Driver& driver, const std::string& ima
   std::array<char, 4096> log{};
   std::array options = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   // The driver takes sizes in the place of a pointer.
-  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};
+  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size())};  // NOLINT(performance-no-int-to-ptr)
   CUmodule module = nullptr;
   const CUresult result = driver.module_load_data_ex(&module, image.c_str(), options.size(), options.data(), values.data());
   log.back() = '\0';
