@@ -34,7 +34,7 @@ ExitStatus exit_status(Status status) {
   return kBad;
 }
 
-std::string json_text(llvm::json::Value value) {
+std::string json_text(const llvm::json::Value& value) {
   std::string text;
   llvm::raw_string_ostream os(text);
   llvm::json::OStream writer(os, 2);

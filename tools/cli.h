@@ -50,7 +50,7 @@ Action add_cache(CLI::App& app);
 llvm::ArrayRef<llvm::StringRef> command_names();
 
 // Two-space indented JSON with a final newline; keys sorted, so that equal facts give equal text.
-std::string json_text(llvm::json::Value value);
+std::string json_text(const llvm::json::Value& value);
 // A JSON number, or null for NaN and infinity, which JSON cannot spell.
 llvm::json::Value json_number(double number);
 // JSON integers are signed; a count above INT64_MAX becomes a double.
