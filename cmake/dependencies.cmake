@@ -1,5 +1,5 @@
-# What the build needs: LLVM's Support library, fmt, Eigen, CLI11 (the tool), Catch2 (the tests) and the CUDA headers for
-# their types. Everything is looked for before anything is reported, so that one run names all that is missing.
+# What the build needs: LLVM's Support library, fmt, Eigen, Boost.Context, CLI11 (the tool), Catch2 (the tests) and the CUDA
+# headers for their types. Everything is looked for before anything is reported, so that one run names all that is missing.
 set(missing "")
 
 find_package(Threads REQUIRED)
@@ -29,6 +29,12 @@ endif()
 find_package(Eigen3 3.4 CONFIG QUIET)
 if(NOT Eigen3_FOUND)
   list(APPEND missing "Eigen 3.4: apt-get install libeigen3-dev")
+endif()
+# The one archive that switches stacks, and its header; Boost's own package file would look for more of Boost.
+find_library(TILEWRIGHT_BOOST_CONTEXT NAMES libboost_context.a)
+find_path(TILEWRIGHT_BOOST_INCLUDE NAMES boost/context/detail/fcontext.hpp)
+if(NOT TILEWRIGHT_BOOST_CONTEXT OR NOT TILEWRIGHT_BOOST_INCLUDE)
+  list(APPEND missing "Boost.Context: apt-get install libboost-context-dev")
 endif()
 find_package(CLI11 2 CONFIG QUIET)
 if(NOT CLI11_FOUND)
@@ -82,7 +88,7 @@ if(llvm_version VERSION_LESS 19)
   list(APPEND llvm_archives "${TILEWRIGHT_TINFO}")
 endif()
 target_include_directories(tw_dependencies SYSTEM INTERFACE
-  "${TILEWRIGHT_LLVM_ROOT}/include" "${TILEWRIGHT_CUDA_INCLUDE}" "$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>")
+  "${TILEWRIGHT_LLVM_ROOT}/include" "${TILEWRIGHT_CUDA_INCLUDE}" "${TILEWRIGHT_BOOST_INCLUDE}" "$<TARGET_PROPERTY:Eigen3::Eigen,INTERFACE_INCLUDE_DIRECTORIES>")
 # fmt is linked statically and hidden: from cmake/fmt_library.cpp where it has the version that this file is written for, else
 # header-only, which takes longer to compile.
 if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
@@ -97,6 +103,6 @@ endif()
 target_link_libraries(tw_dependencies INTERFACE Threads::Threads)
 target_compile_definitions(tw_dependencies INTERFACE EIGEN_MPL2_ONLY)
 # The archives follow whatever objects use them.
-set(TILEWRIGHT_LLVM_ARCHIVES ${llvm_archives})
+set(TILEWRIGHT_ARCHIVES ${llvm_archives} "${TILEWRIGHT_BOOST_CONTEXT}")
 message(STATUS "LLVM ${llvm_version}, fmt ${fmt_VERSION}, Eigen ${Eigen3_VERSION}, CLI11 ${CLI11_VERSION}, "
                "Catch2 ${Catch2_VERSION}, CUDA headers in ${TILEWRIGHT_CUDA_INCLUDE}")

@@ -2,7 +2,8 @@
 
 # CONFIGURE_DEPENDS, here and in targets.cmake: several people add files at once, and a build that silently leaves a new
 # file out costs more than listing a few directories each time.
-file(GLOB_RECURSE template_files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/templates/tilewright/*.cuh")
+file(GLOB_RECURSE template_files CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/templates/tilewright/*.cuh" "${PROJECT_SOURCE_DIR}/templates/tilewright/host/*.h")
 file(GLOB_RECURSE identity_files CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/codegen/*.h" "${PROJECT_SOURCE_DIR}/codegen/*.cpp"
   "${PROJECT_SOURCE_DIR}/ops/*.h" "${PROJECT_SOURCE_DIR}/ops/*.cpp"

@@ -18,7 +18,7 @@ function(tw_directory name)
   target_link_libraries(${name} PUBLIC tw_options tw_dependencies)
 endfunction()
 
-tw_directory(tw_runtime GLOB runtime/*.cpp)
+tw_directory(tw_runtime GLOB runtime/*.cpp runtime/host/*.cpp)
 tw_directory(tw_ops GLOB ops/*.cpp)
 tw_directory(tw_codegen GLOB codegen/*.cpp
   GENERATED "${TILEWRIGHT_GENERATED_DIR}/templates_embedded.cpp" "${TILEWRIGHT_GENERATED_DIR}/build_identity.cpp")
@@ -32,7 +32,7 @@ set(TILEWRIGHT_LIBRARIES tw_api tw_autotune tw_codegen tw_ops tw_runtime)
 
 # libtilewright.so exports tw_* and nothing else; LLVM and fmt inside are invisible to a program with its own.
 add_library(tilewright_shared SHARED)
-target_link_libraries(tilewright_shared PRIVATE ${TILEWRIGHT_LIBRARIES} ${TILEWRIGHT_LLVM_ARCHIVES} ${CMAKE_DL_LIBS})
+target_link_libraries(tilewright_shared PRIVATE ${TILEWRIGHT_LIBRARIES} ${TILEWRIGHT_ARCHIVES} ${CMAKE_DL_LIBS})
 set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")
 target_link_options(tilewright_shared PRIVATE "-Wl,--version-script=${exports}" -Wl,--exclude-libs,ALL)
 if(NOT TILEWRIGHT_SANITIZE)
@@ -52,7 +52,7 @@ foreach(library IN LISTS TILEWRIGHT_LIBRARIES)
 endforeach()
 add_custom_command(
   OUTPUT "${static_library}"
-  COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o tilewright.o ${object_files} ${TILEWRIGHT_LLVM_ARCHIVES} ${TILEWRIGHT_FMT_ARCHIVE}
+  COMMAND "${CMAKE_LINKER}" -r --force-group-allocation -o tilewright.o ${object_files} ${TILEWRIGHT_ARCHIVES} ${TILEWRIGHT_FMT_ARCHIVE}
   COMMAND "${CMAKE_OBJCOPY}" --wildcard "--keep-global-symbol=tw_*" tilewright.o
   COMMAND "${CMAKE_COMMAND}" -E rm -f "${static_library}"
   COMMAND "${CMAKE_AR}" rcs "${static_library}" tilewright.o
@@ -78,7 +78,7 @@ endif()
 
 if(EXISTS "${PROJECT_SOURCE_DIR}/tools/main.cpp")
   add_executable(tilewright tools/main.cpp)
-  target_link_libraries(tilewright PRIVATE tw_tools ${TILEWRIGHT_LIBRARIES} ${TILEWRIGHT_LLVM_ARCHIVES} ${CMAKE_DL_LIBS})
+  target_link_libraries(tilewright PRIVATE tw_tools ${TILEWRIGHT_LIBRARIES} ${TILEWRIGHT_ARCHIVES} ${CMAKE_DL_LIBS})
   install(TARGETS tilewright)
 endif()
 

@@ -56,6 +56,15 @@ llvm::ArrayRef<MemoryHeader> template_headers() {
   return kHeaders;
 }
 
+llvm::ArrayRef<MemoryHeader> host_headers() {
+  static const std::vector<MemoryHeader> kHeaders = [] {
+    std::vector<MemoryHeader> headers(template_headers());
+    for (const EmbeddedFile& file : embedded_host_headers()) headers.push_back({file.name.data(), file.text.data()});
+    return headers;
+  }();
+  return kHeaders;
+}
+
 std::unique_ptr<Builder> make_builder(StoreOptions store) {
   BuilderOptions options;
   options.headers = template_headers();

@@ -30,6 +30,9 @@ DeviceModel device_model(const Target& target);
 // The device templates, as the compiler takes them. Static lifetime.
 llvm::ArrayRef<MemoryHeader> template_headers();
 
+// The device templates and what makes them compile for a CPU. Static lifetime.
+llvm::ArrayRef<MemoryHeader> host_headers();
+
 // A builder over a store with the templates and the identity of this library.
 std::unique_ptr<Builder> make_builder(StoreOptions store = StoreOptions::from_environment());
 

@@ -16,6 +16,9 @@ struct EmbeddedFile {
 // Every templates/tilewright/**/*.cuh, sorted by name in byte order. Thread-safe.
 llvm::ArrayRef<EmbeddedFile> embedded_templates();
 
+// Every templates/tilewright/host/*.h, likewise: what a host compiler needs besides.
+llvm::ArrayRef<EmbeddedFile> embedded_host_headers();
+
 // 64 hexadecimal digits: SHA-256 over the version and over name and content of every file of templates/tilewright, codegen,
 // ops and runtime. Part of every store key, so that a kernel of other templates or another generator is never taken for
 // ours. The same for every checkout, compiler, build type and time of the same sources.

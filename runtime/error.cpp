@@ -31,6 +31,8 @@ llvm::StringRef status_name(Status status) {
       return "io";
     case Status::kCompileInCapture:
       return "compile in capture";
+    case Status::kKernelFault:
+      return "kernel fault";
     case Status::kInternal:
       return "internal";
   }

@@ -24,6 +24,7 @@ enum class Status : std::uint8_t {
   kCorrupt,           // a stored file does not match its checksum
   kIo,                // reading or writing a file failed
   kCompileInCapture,  // a kernel would have to be built while the stream is being captured
+  kKernelFault,       // a kernel on the CPU did what it must not: a wrong access, a race, a deadlock
   kInternal,          // a broken invariant of ours
 };
 

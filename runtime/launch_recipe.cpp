@@ -1,6 +1,7 @@
 #include "runtime/launch_recipe.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace tilewright {
 namespace {
@@ -36,6 +37,31 @@ llvm::SmallVector<std::uint32_t, 16> param_layout(const KernelParam& param) {
   // A struct without members still has size one in C++.
   layout.push_back(std::max<std::uint32_t>(1, round_up(offset, alignment)));
   return layout;
+}
+
+void pack_param(const KernelLaunch& launch, std::size_t param, llvm::ArrayRef<std::uint32_t> layout,
+                llvm::function_ref<std::uint64_t(const BufferRef&)> address, std::uint32_t misalignment, llvm::ArrayRef<std::int64_t> dims,
+                char* out) {
+  const auto put = [out](std::uint32_t offset, auto value) { std::memcpy(out + offset, &value, sizeof(value)); };
+  std::memset(out, 0, layout.back());
+  const std::vector<KernelArg>& fields = launch.params[param].fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const KernelArg& field = fields[i];
+    switch (field.kind) {
+      case KernelArg::Kind::kBuffer:
+        put(layout[i], address(field.buffer));
+        break;
+      case KernelArg::Kind::kInt64:
+        put(layout[i], field.value.evaluate(dims));
+        break;
+      case KernelArg::Kind::kFloat32:
+        put(layout[i], field.number);
+        break;
+      case KernelArg::Kind::kMisalignment:
+        put(layout[i], misalignment);
+        break;
+    }
+  }
 }
 
 }  // namespace tilewright

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/dtype.h"
 #include "runtime/size_expr.h"
 
@@ -76,5 +77,11 @@ struct LaunchRecipe {
 
 // Byte offset of each field and, last, the size of the struct as a C compiler lays it out (size multiple of its alignment).
 llvm::SmallVector<std::uint32_t, 16> param_layout(const KernelParam& param);
+
+// Writes launch.params[param] for one launch to `out`, layout.back() bytes; `layout` is its param_layout(). `address` says where a buffer
+// lies.
+void pack_param(const KernelLaunch& launch, std::size_t param, llvm::ArrayRef<std::uint32_t> layout,
+                llvm::function_ref<std::uint64_t(const BufferRef&)> address, std::uint32_t misalignment, llvm::ArrayRef<std::int64_t> dims,
+                char* out);
 
 }  // namespace tilewright

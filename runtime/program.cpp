@@ -1,7 +1,6 @@
 #include "runtime/program.h"
 
 #include <array>
-#include <cstring>
 #include <limits>
 
 #include "llvm/Support/MathExtras.h"
@@ -288,29 +287,10 @@ llvm::Error Program::launch(llvm::ArrayRef<CUdeviceptr> inputs, llvm::ArrayRef<C
   return llvm::Error::success();
 }
 
-// Writes one parameter struct.
 void Program::pack(const KernelLaunch& launch, std::size_t param, const Buffers& buffers, std::uint32_t misalignment, char* out,
                    llvm::ArrayRef<std::uint32_t> layout) const {
-  const auto put = [out](std::uint32_t offset, auto value) { std::memcpy(out + offset, &value, sizeof(value)); };
-  std::memset(out, 0, layout.back());
-  const std::vector<KernelArg>& fields = launch.params[param].fields;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const KernelArg& field = fields[i];
-    switch (field.kind) {
-      case KernelArg::Kind::kBuffer:
-        put(layout[i], static_cast<std::uint64_t>(buffers.address(field.buffer)));
-        break;
-      case KernelArg::Kind::kInt64:
-        put(layout[i], field.value.evaluate(buffers.dims));
-        break;
-      case KernelArg::Kind::kFloat32:
-        put(layout[i], field.number);
-        break;
-      case KernelArg::Kind::kMisalignment:
-        put(layout[i], misalignment);
-        break;
-    }
-  }
+  const auto address = [&](const BufferRef& buffer) { return buffers.address(buffer); };
+  pack_param(launch, param, layout, address, misalignment, buffers.dims, out);
 }
 
 llvm::Error Program::launch_kernel(std::size_t index, const Buffers& buffers, CUstream stream, bool submit) const {

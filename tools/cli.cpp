@@ -28,6 +28,7 @@ ExitStatus exit_status(Status status) {
     case Status::kMismatch:
     case Status::kCorrupt:
     case Status::kCompileInCapture:
+    case Status::kKernelFault:
     case Status::kInternal:
       return kBad;
   }

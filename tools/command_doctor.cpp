@@ -155,11 +155,11 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
   const bool compiles = nvrtc.problem.empty(), runs = !driver.devices.empty();
   if (compiles && runs) text += "good: kernels can be compiled and run here\n";
   if (compiles && !runs) {
-    text += "kernels can be compiled here (show, compile, run --on reference); without a GPU, run and bench will not work\n";
+    text += "kernels can be compiled here (show, compile); without a GPU, run uses the CPU (--on host) and bench will not work\n";
   }
   if (!compiles) {
     text += fmt::format("kernels cannot be compiled here: compile, show --what ptx|sass|key|cubin will not work; run {}\n",
-                        runs ? "works with kernels already in the store" : "works with --on reference alone");
+                        runs ? "works with kernels already in the store" : "works on the CPU alone (--on host, --on reference)");
   }
   return text;
 }

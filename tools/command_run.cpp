@@ -1,4 +1,4 @@
-// tilewright run FILE: on a GPU, compared with the reference, or the reference alone.
+// tilewright run FILE: on a GPU or on the CPU, compared with the reference, or the reference alone.
 #include <chrono>
 
 #include "autotune/timer.h"
@@ -8,6 +8,7 @@
 #include "ops/json.h"
 #include "ops/reference.h"
 #include "tools/cli.h"
+#include "tools/command_run.h"
 #include "tools/device_session.h"
 #include "tools/progress.h"
 #include "tools/run_data.h"
@@ -15,36 +16,30 @@
 namespace tilewright::cli {
 namespace {
 
-struct Options {
-  std::string file;
-  std::string on = "gpu";
-  int device = 0;
-  std::vector<std::string> dims;
-  RunDataOptions data;
-  std::string output;
-  std::string config;
-  unsigned threads = 0;
-  bool no_reference = false;
-  bool no_fuse = false;
-  bool json = false;
-};
+llvm::json::Object comparison_json(llvm::StringRef name, const HostTensor& tensor, const Comparison& comparison) {
+  llvm::json::Object json = summary_json(name, tensor, summarize_tensor(tensor));
+  json["passed"] = comparison.passed;
+  json["normwise_error"] = json_number(comparison.normwise);
+  json["max_absolute_error"] = json_number(comparison.max_absolute);
+  json["mismatches"] = comparison.mismatches;
+  json["special_mismatches"] = comparison.special_mismatches;
+  json["worst_index"] = comparison.worst_index;
+  return json;
+}
 
-struct Reference {
-  std::vector<ReferenceTensor> outputs;
-  double seconds = 0;
-};
+}  // namespace
 
-llvm::Expected<Reference> evaluate(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
-                                   llvm::ArrayRef<HostTensor> inputs) {
+llvm::Expected<TimedReference> evaluate_timed(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+                                              llvm::ArrayRef<HostTensor> inputs) {
   const auto start = std::chrono::steady_clock::now();
   ReferenceOptions reference;
   reference.threads = options.threads;
   auto outputs = evaluate_reference(graph, inputs, dims, reference);
   if (!outputs) return outputs.takeError();
-  return Reference{std::move(*outputs), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
+  return TimedReference{std::move(*outputs), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 
-llvm::Error save_outputs(const Options& options, const Graph& graph, llvm::ArrayRef<HostTensor> outputs) {
+llvm::Error save_outputs(const RunOptions& options, const Graph& graph, llvm::ArrayRef<HostTensor> outputs) {
   if (options.output.empty()) return llvm::Error::success();
   for (auto [id, tensor] : llvm::zip_equal(graph.outputs(), outputs)) {
     if (llvm::Error error = save_tensor(options.output, graph.value(id).name, tensor)) return error;
@@ -52,14 +47,13 @@ llvm::Error save_outputs(const Options& options, const Graph& graph, llvm::Array
   return llvm::Error::success();
 }
 
-// The head of every answer: name, dims, where the inputs came from.
-std::string head_text(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
+std::string head_text(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   const std::string sizes = dims_text(graph, dims);
   return fmt::format("{}{}, inputs: seed {}{}\n", graph.name(), sizes.empty() ? "" : " " + sizes, options.data.seed,
                      options.data.files.empty() ? "" : fmt::format(" and {}", llvm::join(options.data.files, ", ")));
 }
 
-llvm::json::Object head_json(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
+llvm::json::Object head_json(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   return llvm::json::Object{{"name", graph.name()},
                             {"on", options.on},
                             {"dims", dims_json(graph, dims)},
@@ -67,11 +61,34 @@ llvm::json::Object head_json(const Options& options, const Graph& graph, llvm::A
                             {"signature", signature(graph)}};
 }
 
-llvm::Expected<Output> run_reference(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+Judgement judge(const Graph& graph, llvm::ArrayRef<HostTensor> outputs, const TimedReference& wanted) {
+  Judgement judgement;
+  judgement.text = fmt::format("compared with the reference ({}):\n", time_text(wanted.seconds * 1e6));
+  for (auto [index, id] : llvm::enumerate(graph.outputs())) {
+    const std::string& name = graph.value(id).name;
+    const Comparison comparison = compare(outputs[index], wanted.outputs[index], default_tolerance(graph, id));
+    judgement.text += fmt::format("  {} {}: {} ({})\n", name, tensor_text(outputs[index]), comparison.passed ? "good" : "DIFFERS",
+                                  comparison_text(comparison));
+    judgement.json.push_back(comparison_json(name, outputs[index], comparison));
+    if (!comparison.passed && judgement.complaint.empty())
+      judgement.complaint = fmt::format("{} differs from the reference: {}", name, comparison_text(comparison));
+  }
+  return judgement;
+}
+
+Judgement no_judgement() {
+  Judgement judgement;
+  judgement.text = "NOT compared with the reference (--no-reference)\n";
+  return judgement;
+}
+
+namespace {
+
+llvm::Expected<Output> run_reference(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
                                      llvm::ArrayRef<HostTensor> inputs) {
   Progress progress("run", 1);
   progress.step("reference");
-  auto reference = evaluate(options, graph, dims, inputs);
+  auto reference = evaluate_timed(options, graph, dims, inputs);
   if (!reference) return reference.takeError();
   std::vector<HostTensor> outputs;
   for (auto [id, tensor] : llvm::zip_equal(graph.outputs(), reference->outputs)) outputs.push_back(stored(tensor, graph.value(id).dtype));
@@ -130,10 +147,12 @@ llvm::Expected<GpuResult> launch_twice(const Graph& graph, LoadedProgram& progra
 llvm::Error without_gpu(llvm::Error error) {
   ErrorFacts facts = take_error_facts(std::move(error));
   if (facts.status != Status::kMissing) return make_error_text(facts.status, std::move(facts.message));
-  return make_error(facts.status, "{}; without a GPU, `tilewright run --on reference` evaluates the reference", facts.message);
+  return make_error(facts.status,
+                    "{}; without a GPU, `tilewright run --on host` runs the kernels on the CPU, and --on reference evaluates the reference",
+                    facts.message);
 }
 
-llvm::Expected<GpuResult> compute_on_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
+llvm::Expected<GpuResult> compute_on_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims,
                                          llvm::ArrayRef<HostTensor> inputs, DeviceSession& session, Builder& builder, Progress& progress) {
   auto overrides = parse_config(options.config);
   if (!overrides) return overrides.takeError();
@@ -157,38 +176,7 @@ llvm::Expected<GpuResult> compute_on_gpu(const Options& options, const Graph& gr
   return result;
 }
 
-llvm::json::Object comparison_json(llvm::StringRef name, const HostTensor& tensor, const Comparison& comparison) {
-  llvm::json::Object json = summary_json(name, tensor, summarize_tensor(tensor));
-  json["passed"] = comparison.passed;
-  json["normwise_error"] = json_number(comparison.normwise);
-  json["max_absolute_error"] = json_number(comparison.max_absolute);
-  json["mismatches"] = comparison.mismatches;
-  json["special_mismatches"] = comparison.special_mismatches;
-  json["worst_index"] = comparison.worst_index;
-  return json;
-}
-
-struct Judgement {
-  std::string text;
-  llvm::json::Array json;
-  std::string complaint;  // of the first output that differs
-};
-
-Judgement judge(const Graph& graph, const GpuResult& result, llvm::ArrayRef<ReferenceTensor> wanted) {
-  Judgement judgement;
-  for (auto [index, id] : llvm::enumerate(graph.outputs())) {
-    const std::string& name = graph.value(id).name;
-    const Comparison comparison = compare(result.outputs[index], wanted[index], default_tolerance(graph, id));
-    judgement.text += fmt::format("  {} {}: {} ({})\n", name, tensor_text(result.outputs[index]), comparison.passed ? "good" : "DIFFERS",
-                                  comparison_text(comparison));
-    judgement.json.push_back(comparison_json(name, result.outputs[index], comparison));
-    if (!comparison.passed && judgement.complaint.empty())
-      judgement.complaint = fmt::format("{} differs from the reference: {}", name, comparison_text(comparison));
-  }
-  return judgement;
-}
-
-Output report_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuResult& result,
+Output report_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuResult& result,
                   Judgement judgement) {
   const Cost cost = graph_cost(graph, dims);
   const double floor_us = result.datasheet_bandwidth > 0 ? static_cast<double>(cost.bytes) / result.datasheet_bandwidth * 1e6 : 0;
@@ -229,7 +217,7 @@ Output report_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std
   return output;
 }
 
-llvm::Expected<Output> run_gpu(const Options& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
+llvm::Expected<Output> run_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<std::int64_t> dims) {
   std::unique_ptr<Builder> builder = make_builder();
   auto session = DeviceSession::open(options.device, *builder);
   if (!session) return without_gpu(session.takeError());
@@ -241,15 +229,12 @@ llvm::Expected<Output> run_gpu(const Options& options, const Graph& graph, llvm:
   auto result = compute_on_gpu(options, graph, dims, *inputs, **session, *builder, progress);
   if (!result) return result.takeError();
 
-  Judgement judgement;
+  Judgement judgement = no_judgement();
   if (!options.no_reference) {
     progress.step("reference");
-    auto reference = evaluate(options, graph, dims, *inputs);
+    auto reference = evaluate_timed(options, graph, dims, *inputs);
     if (!reference) return reference.takeError();
-    judgement = judge(graph, *result, reference->outputs);
-    judgement.text = fmt::format("compared with the reference ({}):\n", time_text(reference->seconds * 1e6)) + judgement.text;
-  } else {
-    judgement.text = "NOT compared with the reference (--no-reference)\n";
+    judgement = judge(graph, result->outputs, *reference);
   }
   if (result->unstable && graph.deterministic() && judgement.complaint.empty()) {
     judgement.complaint = fmt::format("{}: two launches on the same inputs gave different bits", *result->unstable);
@@ -258,19 +243,29 @@ llvm::Expected<Output> run_gpu(const Options& options, const Graph& graph, llvm:
   return report_gpu(options, graph, dims, *result, std::move(judgement));
 }
 
-llvm::Expected<Output> run_run(const Options& options) {
-  if (options.on == "host") {
-    return make_error(Status::kUnsupported,
-                      "run --on host: generated kernels do not run on the CPU yet; --on reference evaluates the reference");
+bool has_gpu(int device) {
+  auto found = driver();
+  if (!found) {
+    llvm::consumeError(found.takeError());
+    return false;
   }
-  if (options.on != "gpu" && options.on != "reference") {
-    return make_error(Status::kInvalidArgument, "run --on {}: wanted gpu or reference", options.on);
+  auto facts = device_facts(*found, device);
+  const bool good = static_cast<bool>(facts);
+  if (!good) llvm::consumeError(facts.takeError());
+  return good;
+}
+
+llvm::Expected<Output> run_run(RunOptions options) {
+  if (options.on.empty()) options.on = has_gpu(options.device) ? "gpu" : "host";
+  if (options.on != "gpu" && options.on != "host" && options.on != "reference") {
+    return make_error(Status::kInvalidArgument, "run --on {}: wanted gpu, host or reference", options.on);
   }
   auto sized = load_sized(options.file, options.dims);
   if (!sized) return sized.takeError();
   const Graph* const graph = &sized->graph;
   const auto* const dims = &sized->dims;
   if (options.on == "gpu") return run_gpu(options, *graph, *dims);
+  if (options.on == "host") return run_host(options, *graph, *dims);
   if (options.no_reference) return make_error(Status::kInvalidArgument, "run --on reference and --no-reference contradict each other");
   auto inputs = make_inputs(*graph, *dims, options.data);
   if (!inputs) return inputs.takeError();
@@ -280,9 +275,10 @@ llvm::Expected<Output> run_run(const Options& options) {
 }  // namespace
 
 Action add_run(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   app.add_option("FILE", options->file, "description")->required();
-  app.add_option("--on", options->on, "gpu, or reference (the Eigen reference on the CPU)")->capture_default_str();
+  app.add_option("--on", options->on, "gpu, host (the kernels on the CPU; the default where no GPU is) or reference (the Eigen reference)")
+      ->take_last();
   app.add_option("--device", options->device, "ordinal of the GPU")->capture_default_str();
   app.add_option("--dim", options->dims, "NAME=VALUE of a named dimension")->expected(1)->take_all();
   app.add_option("--seed", options->data.seed, "seed of the random inputs")->capture_default_str();
@@ -291,9 +287,14 @@ Action add_run(CLI::App& app) {
   app.add_option("--input", options->data.files, "NAME=FILE.npy: an input from a file")->expected(1)->take_all();
   app.add_option("--output", options->output, "directory to write the outputs to, as NAME.npy");
   app.add_option("--config", options->config, "tile parameters as JSON, for instance {\"block_threads\": 256}");
-  app.add_option("--threads", options->threads, "threads of the reference (0: one per core)")->capture_default_str();
+  app.add_option("--threads", options->threads, "threads of the reference and of --on host (0: one per core)")->capture_default_str();
   app.add_flag("--no-reference", options->no_reference, "do not compare with the reference");
   app.add_flag("--no-fuse", options->no_fuse, "one kernel per op");
+  app.add_option("--stress", options->stress, "on host: so many schedules, drawn from --seed on, must give the same bits")
+      ->capture_default_str();
+  app.add_option("--time-limit", options->time_limit_s, "on host: seconds that a kernel may take")->capture_default_str();
+  app.add_option("--sanitize", options->sanitize, "on host: compile with address, undefined or both instead of the checks of our own");
+  app.add_flag("--contained", options->contained)->group("");  // not for users: the child of run --on host
   app.add_flag("--json", options->json, "print JSON");
   return [options] { return run_run(*options); };
 }

@@ -31,7 +31,7 @@ constexpr CommandEntry kCommands[] = {
 
 constexpr const char* kExitHelp =
     "Exit status: 0 good, 1 the thing asked about is bad, 2 usage or bad input, 3 the machine lacks what is needed.\n"
-    "Environment: TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_LAYERS, TILEWRIGHT_NVRTC, TILEWRIGHT_LOG.";
+    "Environment: TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_LAYERS, TILEWRIGHT_NVRTC, TILEWRIGHT_HOST_CXX, TILEWRIGHT_LOG.";
 
 // One line on stderr; what follows the first line of a message (a compiler's log) comes after it, indented.
 int fail(llvm::StringRef message, ExitStatus status) {

@@ -70,6 +70,7 @@ tw_status to_c(Status status) {
       return TW_COMPILE_IN_CAPTURE;
     case Status::kMismatch:
     case Status::kCorrupt:
+    case Status::kKernelFault:
     case Status::kInternal:
       return TW_INTERNAL;
   }

@@ -15,6 +15,7 @@
 #include "tilewright/conv_layout.cuh"
 #include "tilewright/conv_multiply.cuh"
 #include "tilewright/conv_stage.cuh"
+#include "tilewright/shared.cuh"
 #include "tilewright/types.cuh"
 
 namespace tw {
@@ -217,8 +218,7 @@ template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void conv(const ConvArgs& args, const Hooks& hooks) {
   using namespace conv_detail;
   using L = Layout<kConfig>;
-  extern __shared__ __attribute__((aligned(16))) u32 conv_shared_words[];
-  const Shared<kConfig> shared{conv_shared_words};
+  const Shared<kConfig> shared{dynamic_shared_words()};
   const auto tile = locate_tile<kConfig, typename Hooks::Index>(args);
   if constexpr (L::kSplit) {
     for (int i = static_cast<int>(threadIdx.x); i < L::kFlagSets * 4; i += L::kThreads) shared.words[L::kFlagWord + i] = 0;

@@ -162,7 +162,7 @@ __device__ __forceinline__ void conv_direct(const ConvDirectArgs& args, const Ho
   static_assert(kConfig.block_threads >= 32 && kConfig.block_threads % 32 == 0, "conv_direct: block_threads must be a multiple of 32");
   static_assert(!W::kStaged || W::kTaps > 0, "conv_direct: channels_per_stage > 0 needs every kernel size baked in");
   static_assert(W::kStageElems * 4 <= 48 * 1024, "conv_direct: channels_per_stage does not fit in static shared memory");
-  __shared__ alignas(16) float stage[W::kStageElems];
+  alignas(16) __shared__ float stage[W::kStageElems];
 
   const Index out_per_group = static_cast<Index>(args.out_channels_per_group);
   const Index tiles_per_group = (out_per_group + kOut - 1) / kOut;

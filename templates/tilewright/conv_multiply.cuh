@@ -6,6 +6,7 @@
 #include "tilewright/conv_layout.cuh"
 #include "tilewright/conv_stage.cuh"
 #include "tilewright/ptx.cuh"
+#include "tilewright/shared.cuh"
 #include "tilewright/types.cuh"
 
 namespace tw {
@@ -52,14 +53,14 @@ struct Gather {
       pixel_bytes[i] = static_cast<u32>(L::pixel_words(L::kFullTile || pixel < kConfig.tile_y * kConfig.tile_x ? pixel : 0)) * 4;
     }
   }
-  // The word at `offset` bytes of pixel (m_tile, h).
+  // The word at `offset` bytes of pixel (m_tile, h). Pixels beyond the tile read slack, and nobody stores their sums.
   __device__ __forceinline__ u32 word(const u32* ring, u32 offset, int m_tile, int h, int part) const {
     const char* base = reinterpret_cast<const char*>(ring);
     if constexpr (L::kConstantDistances) {
       const int distance = L::pixel_words(L::tile_pixel(0, m_tile) + h * 8) + part * L::kRingWords;
-      return *reinterpret_cast<const u32*>(base + (pixel_bytes[0] + offset) + distance * 4);
+      return load_slack_word(base + (pixel_bytes[0] + offset) + distance * 4);
     } else {
-      return *reinterpret_cast<const u32*>(base + (pixel_bytes[m_tile * 2 + h] + offset) + part * L::kRingWords * 4);
+      return load_slack_word(base + (pixel_bytes[m_tile * 2 + h] + offset) + part * L::kRingWords * 4);
     }
   }
 };

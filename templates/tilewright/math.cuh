@@ -51,7 +51,9 @@ __device__ __forceinline__ float gelu_tanh(float x) { return x * sigmoid(1.59576
 // Truncates, saturates at the type's ends, and gives 0 for NaN.
 template <typename T>
 __device__ __forceinline__ T cast_int(float x) {
-  return x != x ? T(0) : static_cast<T>(x);
+  if (x != x) return T(0);
+  if constexpr (sizeof(T) == 8) return ptx::cvt_rzi_s64_f32(x);
+  return ptx::cvt_rzi_s32_f32(x);
 }
 
 // Integers: i32, i64 (and bool, which C++ promotes).

@@ -3,6 +3,10 @@
 // are generic pointers to global memory, whose value is the global address. No other meaning lives here.
 #pragma once
 
+#ifdef TILEWRIGHT_HOST
+#include "tilewright/host/ptx.h"  // the same functions, for the CPU
+#else
+
 namespace tw {
 
 using u8 = unsigned char;
@@ -48,6 +52,20 @@ __device__ __forceinline__ u32 cvt_rn_f16x2_f32(float low, float high) {
 __device__ __forceinline__ u32 cvt_rn_bf16x2_f32(float low, float high) {
   u32 result;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
+  return result;
+}
+
+// cvt.rzi.s32.f32: towards zero, saturating. PTX 1.0, sm_10.
+__device__ __forceinline__ i32 cvt_rzi_s32_f32(float value) {
+  i32 result;
+  asm("cvt.rzi.s32.f32 %0, %1;" : "=r"(result) : "f"(value));
+  return result;
+}
+
+// cvt.rzi.s64.f32: towards zero, saturating. PTX 1.0, sm_10.
+__device__ __forceinline__ i64 cvt_rzi_s64_f32(float value) {
+  i64 result;
+  asm("cvt.rzi.s64.f32 %0, %1;" : "=l"(result) : "f"(value));
   return result;
 }
 
@@ -232,3 +250,5 @@ __device__ __forceinline__ void mma_m16n8k16_bf16(float (&d)[4], const u32 (&a)[
 }
 
 }  // namespace tw::ptx
+
+#endif

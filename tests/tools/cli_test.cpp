@@ -20,6 +20,7 @@ TEST_CASE("cli: every status has its exit status", "[tools]") {
   CHECK(exit_status(Status::kCompileFailed) == 1);
   CHECK(exit_status(Status::kDriver) == 1);
   CHECK(exit_status(Status::kCompileInCapture) == 1);
+  CHECK(exit_status(Status::kKernelFault) == 1);
   CHECK(exit_status(Status::kInternal) == 1);
 }
 

@@ -30,10 +30,14 @@ TEST_CASE("machine: a file that is no NVRTC is named", "[tools]") {
   check_failure(run_tool({"show", file, "--what", "cubin", "--target", "sm_90a"}, {{"TILEWRIGHT_NVRTC", fake}}), 3, {fake});
 }
 
-TEST_CASE("machine: without a driver run and bench say so and name the way out", "[tools]") {
+TEST_CASE("machine: without a driver run uses the CPU; asked for the GPU, run and bench say what is missing", "[tools]") {
   ScratchDirectory scratch;
   const std::string file = scratch.write("d.json", kSoftmax);
-  check_failure(run_tool({"run", file}, without_driver()), 3, {"/nonexistent/libcuda.so.1", "--on reference"});
+  const ToolRun run = run_tool({"run", file}, without_driver());
+  INFO(run.err);
+  CHECK(run.status == 0);
+  CHECK(contains(run.out, "on the CPU ("));
+  check_failure(run_tool({"run", file, "--on", "gpu"}, without_driver()), 3, {"/nonexistent/libcuda.so.1", "--on host", "--on reference"});
   check_failure(run_tool({"bench", file}, without_driver()), 3, {"/nonexistent/libcuda.so.1"});
 }
 
@@ -42,7 +46,7 @@ TEST_CASE("machine: doctor without a driver is good as long as kernels can be co
   CHECK(run.status == (has_nvrtc() ? 0 : 3));
   CHECK(contains(run.out, "driver    missing: "));
   CHECK(contains(run.out, "/nonexistent/libcuda.so.1"));
-  if (run.status == 0) CHECK(contains(run.out, "run and bench will not work"));
+  if (run.status == 0) CHECK(contains(run.out, "bench will not work"));
 }
 
 TEST_CASE("machine: doctor prints JSON", "[tools]") {
