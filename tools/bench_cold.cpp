@@ -146,40 +146,45 @@ llvm::Expected<llvm::json::Object> run_child(const ColdOptions& options, const s
   return make_error(Status::kInternal, "bench --cold: a child printed {}", *text);
 }
 
-// Median of a field over the children; nullopt when none has it.
-std::optional<double> median(llvm::ArrayRef<llvm::json::Object> children, llvm::StringRef field) {
+// Median (`least`: minimum) of a field over the children; nullopt when none has it.
+std::optional<double> over_children(llvm::ArrayRef<llvm::json::Object> children, llvm::StringRef field, bool least) {
   std::vector<double> values;
   for (const llvm::json::Object& child : children) {
     if (std::optional<double> value = child.getNumber(field)) values.push_back(*value);
   }
   if (values.empty()) return std::nullopt;
   llvm::sort(values);
-  return values[(values.size() - 1) / 2];
+  return least ? values.front() : values[(values.size() - 1) / 2];
 }
 
-llvm::json::Object medians(llvm::ArrayRef<llvm::json::Object> children) {
-  llvm::json::Object object;
+// The fields of the children, numbers as their medians; {"least": ...} has their minima, which say what the machine can do when nothing
+// else runs on it.
+llvm::json::Object summary(llvm::ArrayRef<llvm::json::Object> children) {
+  llvm::json::Object object, least;
   for (const auto& [field, value] : children.front()) {
-    if (std::optional<double> middle = median(children, field)) {
+    if (std::optional<double> middle = over_children(children, field, false)) {
       object[field] = json_number(*middle);
+      least[field] = json_number(*over_children(children, field, true));
     } else {
       object[field] = value;
     }
   }
+  object["least"] = std::move(least);
   return object;
 }
 
 std::string cold_text(const llvm::json::Object& cold, const llvm::json::Object& warm, unsigned repeats) {
   auto cell = [](const llvm::json::Object& object, llvm::StringRef field) {
     std::optional<double> value = object.getNumber(field);
-    return value ? fmt::format("{:.2f}", *value) : std::string("-");
+    if (!value) return std::string("-");
+    return fmt::format("{:.2f} ({:.2f})", *value, object.getObject("least")->getNumber(field).value_or(*value));
   };
   const bool launched = cold.getBoolean("launched").value_or(false);
   std::string text =
-      fmt::format("{} for {}: medians of {} fresh processes, in ms\n{:<28}{:>12}{:>12}\n", cold.getString("name").value_or(""),
+      fmt::format("{} for {}: medians of {} fresh processes (and least), in ms\n{:<28}{:>22}{:>22}\n", cold.getString("name").value_or(""),
                   cold.getString("target").value_or(""), repeats, "", "empty store", "warm store");
   auto row = [&](llvm::StringRef title, llvm::StringRef field) {
-    text += fmt::format("{:<28}{:>12}{:>12}\n", title, cell(cold, field), cell(warm, field));
+    text += fmt::format("{:<28}{:>22}{:>22}\n", title, cell(cold, field), cell(warm, field));
   };
   row("parse", "parse");
   row("plan, lower, emit", "plan");
@@ -268,12 +273,12 @@ llvm::Expected<Output> bench_cold(const ColdOptions& options, bool json) {
       progress.advance();
     }
   }
-  llvm::json::Object cold_medians = medians(cold), warm_medians = medians(warm);
-  if (!json) return Output{cold_text(cold_medians, warm_medians, options.repeats)};
+  llvm::json::Object cold_summary = summary(cold), warm_summary = summary(warm);
+  if (!json) return Output{cold_text(cold_summary, warm_summary, options.repeats)};
   return Output{json_text(llvm::json::Object{{"unit", "ms"},
                                              {"repeats", static_cast<std::int64_t>(options.repeats)},
-                                             {"empty_store", std::move(cold_medians)},
-                                             {"warm_store", std::move(warm_medians)}})};
+                                             {"empty_store", std::move(cold_summary)},
+                                             {"warm_store", std::move(warm_summary)}})};
 }
 
 }  // namespace tilewright::cli
