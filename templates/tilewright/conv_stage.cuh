@@ -99,11 +99,15 @@ struct RawWord {
   Operand channel[Layout<kConfig>::kWordChannels];
 };
 
-// cvt.rna.tf32.f32: nearest, ties away from zero. In integers, because every architecture emulates the instruction in twice as many steps
-// and then makes infinities of NaNs whose payload lies in the bits that go.
+// The nearest tf32 value, of two the even one; NaN stays NaN, values beyond the range become infinity. The same bits everywhere.
 __device__ __forceinline__ u32 round_tf32(float value) {
-  const u32 rounded = (__builtin_bit_cast(u32, value) + 0x1000u) & 0xffffe000u;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+  const u32 bits = __builtin_bit_cast(u32, value);
+  const u32 rounded = (bits + 0xfffu + (bits >> 13 & 1u)) & 0xffffe000u;
   return value == value ? rounded : 0x7fffffffu;
+#else
+  return ptx::cvt_rn_tf32_f32(value);
+#endif
 }
 
 // Converts a word and writes its parts, `part_words` apart.

@@ -226,6 +226,13 @@ __device__ __forceinline__ void st_relaxed_gpu_global_u64(u64* address, u64 valu
 
 namespace tw::ptx {
 
+// cvt.rn.tf32.f32: nearest even; the low 13 bits of the result are 0. PTX 7.8, sm_90 (older ones have no such instruction).
+__device__ __forceinline__ u32 cvt_rn_tf32_f32(float value) {
+  u32 result;
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(result) : "f"(value));
+  return result;
+}
+
 // mma.sync.m16n8k8 tf32: d += a * b, f32 accumulation. Lane = 4 * g + t holds rows g (a[0], a[2]) and g + 8 (a[1], a[3]) at columns t and
 // t + 4, b at rows t and t + 4 of column g, d at rows g (d[0], d[1]) and g + 8 (d[2], d[3]) of columns 2 t and 2 t + 1. PTX 7.0, sm_80.
 __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {

@@ -61,6 +61,15 @@ TEST_CASE("host ptx: f16 and bf16 conversions have the bits of round to nearest 
   CHECK(wrong == 0);
 }
 
+TEST_CASE("host ptx: tf32 is the nearest, of two the even one", "[host]") {
+  CHECK(tw::ptx::cvt_rn_tf32_f32(float_of(0x3f800fffu)) == 0x3f800000u);
+  CHECK(tw::ptx::cvt_rn_tf32_f32(float_of(0x3f801000u)) == 0x3f800000u);  // a tie
+  CHECK(tw::ptx::cvt_rn_tf32_f32(float_of(0x3f803000u)) == 0x3f804000u);  // the other way
+  CHECK(tw::ptx::cvt_rn_tf32_f32(float_of(0xbf801001u)) == 0xbf802000u);
+  CHECK(tw::ptx::cvt_rn_tf32_f32(float_of(0x7f7fffffu)) == 0x7f800000u);
+  CHECK(std::isnan(float_of(tw::ptx::cvt_rn_tf32_f32(float_of(0x7f800001u)))));
+}
+
 TEST_CASE("host ptx: rcp.approx.ftz and conversions to integers keep their ends", "[host]") {
   CHECK(tw::ptx::rcp_approx_ftz_f32(4.0f) == 0.25f);
   CHECK(tw::ptx::rcp_approx_ftz_f32(0.0f) == INFINITY);

@@ -92,6 +92,10 @@ __forceinline__ u32 cvt_rn_f16x2_f32(float low, float high) {
 __forceinline__ u32 cvt_rn_bf16x2_f32(float low, float high) {
   return host_detail::narrow_bf16(low) | static_cast<u32>(host_detail::narrow_bf16(high)) << 16;
 }
+__forceinline__ u32 cvt_rn_tf32_f32(float value) {
+  const u32 bits = __builtin_bit_cast(u32, value);
+  return value == value ? (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu : 0x7fffe000u;
+}
 // NaN becomes 0 and the least number.
 __forceinline__ i32 cvt_rzi_s32_f32(float value) {
   if (value != value) return 0;
