@@ -1,9 +1,9 @@
 #include "tests/gpu/gpu_fixture.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "llvm/ADT/STLExtras.h"
+#include "tests/codegen/inputs.h"
 
 namespace tilewright::tests {
 namespace {
@@ -36,16 +36,6 @@ struct FencedBuffer {
            llvm::all_of(all.drop_front(begin + bytes), [](std::uint8_t b) { return b == kPoison; });
   }
 };
-
-void sprinkle_special_values(HostTensor& tensor, std::uint64_t seed) {
-  const double values[] = {std::numeric_limits<double>::quiet_NaN(), INFINITY, -INFINITY, 1e-40, -0.0, 1e15, -1e15};
-  const std::int64_t count = tensor.element_count();
-  if (!is_floating(tensor.dtype) || count == 0) return;
-  // A few only, so that most results stay finite and are still compared.
-  for (std::uint64_t k = 0; k < 7; ++k) {
-    tensor.set(static_cast<std::int64_t>((seed * 2654435761u + k * 40503u * 97u) % static_cast<std::uint64_t>(count)), values[k]);
-  }
-}
 
 struct Outcome {
   std::vector<std::vector<std::uint8_t>> outputs;  // fences included
@@ -90,13 +80,21 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
     return;
   }
   const auto program = value_of(load_program(*driver_, *compiled));
+  const std::vector<HostTensor> inputs = make_test_inputs(graph, dims, {run.seed, run.low, run.high, run.special_values});
+  const std::vector<HostTensor> got = outputs(*program, graph, inputs, dims, run);
+  const auto wanted = value_of(evaluate_reference(graph, inputs, dims));
+  for (auto [index, id] : llvm::enumerate(graph.outputs())) {
+    const Comparison comparison = compare(got[index], wanted[index], default_tolerance(graph, id));
+    INFO(comparison_text(comparison));
+    CHECK(comparison.passed);
+  }
+}
 
-  std::vector<HostTensor> inputs;
+std::vector<HostTensor> Gpu::outputs(const Program& program, const Graph& graph, llvm::ArrayRef<HostTensor> inputs,
+                                     llvm::ArrayRef<std::int64_t> dims, const GpuRun& run) {
   std::vector<FencedBuffer> input_buffers, output_buffers;
   llvm::SmallVector<CUdeviceptr, 8> input_pointers, output_pointers;
-  for (auto [index, id] : llvm::enumerate(graph.inputs())) {
-    HostTensor tensor = random_input(graph, id, dims, run.seed + index, index == 0 ? run.low : -0.25, index == 0 ? run.high : 0.25);
-    if (run.special_values) sprinkle_special_values(tensor, run.seed + index);
+  for (const HostTensor& tensor : inputs) {
     FencedBuffer buffer = FencedBuffer::make(*driver_, tensor.bytes.size(), run.shift_elements * dtype_bytes(tensor.dtype));
     if (!tensor.bytes.empty()) {
       succeed(
@@ -105,21 +103,20 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
     input_pointers.push_back(buffer.pointer());
     input_buffers.push_back(std::move(buffer));
     succeed(driver_->check(driver_->ctx_synchronize(), "copying inputs"));
-    inputs.push_back(std::move(tensor));
   }
-  for (const TensorSpec& tensor : program->recipe().outputs) {
+  for (const TensorSpec& tensor : program.recipe().outputs) {
     output_buffers.push_back(FencedBuffer::make(*driver_, static_cast<std::uint64_t>(storage_bytes(tensor, dims)),
                                                 run.shift_elements * dtype_bytes(tensor.dtype)));
     output_pointers.push_back(output_buffers.back().pointer());
   }
-  const std::int64_t workspace_bytes = value_of(program->workspace_bytes(dims));
+  const std::int64_t workspace_bytes = value_of(program.workspace_bytes(dims));
   DeviceBuffer workspace = value_of(DeviceBuffer::allocate(*driver_, static_cast<std::uint64_t>(workspace_bytes)));
   const Workspace scratch{workspace.pointer(), workspace_bytes};
   if (workspace_bytes > 0) succeed(workspace.fill(kPoison));
   const Stream stream = value_of(Stream::create(*driver_));
   succeed(driver_->check(driver_->ctx_synchronize(), "filling"));
-  succeed(program->initialize_workspace(scratch, dims, stream.handle()));
-  auto submit = [&] { return program->launch(input_pointers, output_pointers, scratch, dims, stream.handle()); };
+  succeed(program.initialize_workspace(scratch, dims, stream.handle()));
+  auto submit = [&] { return program.launch(input_pointers, output_pointers, scratch, dims, stream.handle()); };
   GraphExec exec;
   if (run.capture) exec = value_of(GraphExec::capture(*driver_, stream.handle(), submit));
 
@@ -132,7 +129,7 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
   }
   CHECK(outcomes[0].outputs == outcomes[1].outputs);
 
-  const auto wanted = value_of(evaluate_reference(graph, inputs, dims));
+  std::vector<HostTensor> results;
   for (auto [index, id] : llvm::enumerate(graph.outputs())) {
     const FencedBuffer& buffer = output_buffers[index];
     const auto& all = outcomes[0].outputs[index];
@@ -140,10 +137,9 @@ void Gpu::check(const std::string& title, const Graph& graph, llvm::ArrayRef<std
     HostTensor got = HostTensor::make(graph.value(id).dtype, concrete_shape(graph.value(id).shape, dims));
     std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(buffer.begin), got.bytes.size(),
                 reinterpret_cast<std::uint8_t*>(got.bytes.data()));
-    const Comparison comparison = compare(got, wanted[index], default_tolerance(graph, id));
-    INFO(comparison_text(comparison));
-    CHECK(comparison.passed);
+    results.push_back(std::move(got));
   }
+  return results;
 }
 
 }  // namespace tilewright::tests

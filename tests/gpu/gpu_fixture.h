@@ -31,6 +31,10 @@ class Gpu {
 
   // Compiles, runs and compares; every complaint is a failed CHECK that names `title`.
   void check(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const GpuRun& run);
+  // Runs a program of `graph` twice and gives its outputs; fails the test when the two differ or anything around an output was written.
+  // Of `run` only shift_elements and capture count.
+  std::vector<HostTensor> outputs(const Program& program, const Graph& graph, llvm::ArrayRef<HostTensor> inputs,
+                                  llvm::ArrayRef<std::int64_t> dims, const GpuRun& run);
 
   const Driver& driver() const { return *driver_; }
   const Target& target() const { return target_; }
