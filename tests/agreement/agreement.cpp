@@ -29,12 +29,12 @@ std::int64_t ordered(const HostTensor& tensor, std::int64_t index) {
   return bits < 0 ? -std::int64_t{bits & 0x7fff} : bits;
 }
 
-// Nearest with 10 bits of fraction, ties away from zero.
+// Nearest with 10 bits of fraction, ties to even.
 void round_to_tf32(HostTensor& tensor) {
   for (std::size_t i = 0; i + 4 <= tensor.bytes.size(); i += 4) {
     std::uint32_t bits;
     std::memcpy(&bits, tensor.bytes.data() + i, 4);
-    bits = (bits + 0x1000u) & 0xffffe000u;
+    bits = (bits + 0xfffu + (bits >> 13 & 1)) & 0xffffe000u;
     std::memcpy(tensor.bytes.data() + i, &bits, 4);
   }
 }
