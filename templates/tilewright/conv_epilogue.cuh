@@ -192,14 +192,14 @@ __device__ __forceinline__ void finish_reduced(const Accumulators<kConfig>& fold
   using Index = typename Hooks::Index;
   constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
   __syncthreads();
+  float* const corner = shared + static_cast<int>(threadIdx.x & 3) * 2 * L::kPixelPitch + lane_pixel<kConfig>(0, 0);
 #pragma unroll
   for (int m = 0; m < kConfig.m_tiles; ++m) {
 #pragma unroll
     for (int n = 0; n < kConfig.n_tiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int channel = n * 8 + static_cast<int>(threadIdx.x & 3) * 2 + (i & 1);
-        shared[channel * L::kPixelPitch + lane_pixel<kConfig>(m, i >> 1)] = folded[m][n][i];
+        corner[(n * 8 + (i & 1)) * L::kPixelPitch + L::tile_pixel(0, m) + (i >> 1) * 8] = folded[m][n][i];
       }
     }
   }
