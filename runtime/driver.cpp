@@ -73,6 +73,7 @@ void load_work_functions(Loader& loader, Driver& driver) {
   loader.load(driver.module_get_function, "cuModuleGetFunction");
   loader.load(driver.func_get_attribute, "cuFuncGetAttribute");
   loader.load(driver.func_set_attribute, "cuFuncSetAttribute");
+  loader.load(driver.tensor_map_encode_tiled, "cuTensorMapEncodeTiled");
   loader.load(driver.launch_kernel_ex, "cuLaunchKernelEx");
 }
 

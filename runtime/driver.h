@@ -69,6 +69,10 @@ struct Driver {
   CUresult (*module_get_function)(CUfunction* function, CUmodule module, const char* name) = nullptr;
   CUresult (*func_get_attribute)(int* value, CUfunction_attribute attribute, CUfunction function) = nullptr;
   CUresult (*func_set_attribute)(CUfunction function, CUfunction_attribute attribute, int value) = nullptr;
+  CUresult (*tensor_map_encode_tiled)(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* dims,
+                                      const cuuint64_t* strides_bytes, const cuuint32_t* box, const cuuint32_t* element_strides,
+                                      CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion,
+                                      CUtensorMapFloatOOBfill fill) = nullptr;
   CUresult (*launch_kernel_ex)(const CUlaunchConfig* config, CUfunction function, void** params, void** extra) = nullptr;
 
   // The result of a call as an Error: success, or kDriver (kOutOfMemory for CUDA_ERROR_OUT_OF_MEMORY) with the driver's name of the error,

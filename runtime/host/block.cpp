@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
 
 namespace tilewright {
@@ -36,19 +37,32 @@ Block* Block::current() { return current_block; }
 
 Block::Block(LaunchState& launch)
     : launch_(launch),
-      threads_(thread_count(launch.launch())),
+      ranks_(launch.blocks_per_unit()),
+      block_threads_(thread_count(launch.launch())),
+      block_warps_((block_threads_ + 31) / 32),
+      threads_(ranks_ * block_threads_),
       stacks_(threads_, stack_switch().needed() ? kSanitizedStackBytes : kStackBytes),
-      shared_(launch.object(), launch.launch().dynamic_shared_bytes),
       order_(threads_),
       fibers_(threads_),
       queue_(threads_),
-      warp_pending_((threads_ + 31) / 32),
-      warp_done_((threads_ + 31) / 32) {
+      warp_pending_(ranks_ * block_warps_),
+      warp_done_(ranks_ * block_warps_),
+      barriers_(ranks_),
+      rank_done_(ranks_),
+      rank_index_(ranks_) {
+  valid_ = stacks_.valid();
+  for (unsigned rank = 0; rank < ranks_; ++rank) {
+    shared_.push_back(std::make_unique<SharedMemory>(launch.object(), launch.launch().dynamic_shared_bytes));
+    valid_ = valid_ && shared_.back()->valid();
+  }
   const tw::host::Dim3 size = launch.launch().block;
-  for (unsigned i = 0; i < threads_; ++i) fibers_[i].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+  for (unsigned fiber = 0; fiber < threads_; ++fiber) {
+    const unsigned i = fiber % block_threads_;
+    fibers_[fiber].index = {i % size.x, i / size.x % size.y, i / size.x / size.y};
+  }
   view_.block_dim = size;
   view_.grid_dim = launch.launch().grid;
-  view_.dynamic_shared = reinterpret_cast<unsigned char*>(shared_.dynamic());
+  view_.cluster_dim = launch.launch().cluster;
   view_.dynamic_shared_bytes = launch.launch().dynamic_shared_bytes;
   stack_bytes_ = stacks_.bytes();
 }
@@ -56,17 +70,28 @@ Block::Block(LaunchState& launch)
 Block::~Block() = default;
 
 void Block::run(std::uint64_t index) {
-  const tw::host::Dim3 grid = launch_.launch().grid;
-  view_.block_idx = {static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
-                     static_cast<unsigned>(index / grid.x / grid.y)};
+  const tw::host::Dim3 grid = launch_.launch().grid, cluster = launch_.launch().cluster;
+  const unsigned across = grid.x / cluster.x, down = grid.y / cluster.y;
+  for (unsigned rank = 0; rank < ranks_; ++rank) {
+    rank_index_[rank] = {static_cast<unsigned>(index % across) * cluster.x + rank % cluster.x,
+                         static_cast<unsigned>(index / across % down) * cluster.y + rank / cluster.x % cluster.y,
+                         static_cast<unsigned>(index / across / down) * cluster.z + rank / cluster.x / cluster.y};
+  }
   random_ = Random(launch_.options().seed, index + 1);
-  shared_.reset();
+  for (unsigned rank = 0; rank < ranks_; ++rank) {
+    shared_[rank]->reset();
+    if (ranks_ > 1) shared_[rank]->save_variables();
+    for (Barrier& barrier : barriers_[rank]) barrier.arrived.clear(), barrier.waiting.clear();
+  }
+  rank_ = ranks_;  // of nobody
   order_.reset();
-  for (Barrier& barrier : barriers_) barrier.arrived.clear(), barrier.waiting.clear();
   std::fill(warp_pending_.begin(), warp_pending_.end(), 0);
   std::fill(warp_done_.begin(), warp_done_.end(), 0);
+  std::fill(rank_done_.begin(), rank_done_.end(), 0);
   effects_.clear();
+  applied_.clear();
   done_ = predicates_ = 0;
+  cluster_arrived_ = cluster_phase_ = cluster_gone_ = 0;
   idle_yields_ = stalls_ = 0;
   current_block = this;
   start_fibers();
@@ -82,12 +107,14 @@ void Block::start_fibers() {
   std::iota(warps.begin(), warps.end(), 0u);
   for (std::size_t i = warps.size(); i > 1; --i) std::swap(warps[i - 1], warps[random_.below(static_cast<std::uint32_t>(i))]);
   for (const unsigned warp : warps) {
-    const unsigned first = warp * 32, count = std::min(32u, threads_ - first), turn = random_.below(count);
+    const unsigned first = first_of_warp(warp), count = size_of_warp(warp), turn = random_.below(count);
     for (unsigned lane = 0; lane < count; ++lane) {
       const unsigned i = first + (lane + turn) % count;
       Fiber& fiber = fibers_[i];
       if (fiber.context == nullptr) fiber.context = boost::context::detail::make_fcontext(stacks_.top(i), stacks_.bytes(), fiber_main);
-      fiber.open_group = 0;
+      fiber.open_group = {};
+      fiber.memory.clear();
+      fiber.cluster_arrivals = 0;
       make_ready(i);
     }
   }
@@ -106,6 +133,7 @@ void Block::fiber_main(boost::context::detail::transfer_t from) {
 
 void Block::resume(unsigned fiber) {
   current_ = fiber;
+  enter_rank(rank_of(fiber));
   view_.thread_idx = fibers_[fiber].index;
   stack_low_ = reinterpret_cast<std::uintptr_t>(stacks_.low(fiber));
   const StackSwitch& asan = stack_switch();
@@ -116,9 +144,23 @@ void Block::resume(unsigned fiber) {
   if (asan.needed()) asan.finish(fake_stack_, nullptr, nullptr);
 }
 
+// The variables in shared memory, the OS thread's own, become those of another block of the cluster.
+void Block::enter_rank(unsigned rank) {
+  if (rank == rank_) return;
+  if (ranks_ > 1) {
+    settle_suspects();
+    if (rank_ < ranks_) shared_[rank_]->save_variables();
+    shared_[rank]->restore_variables();
+  }
+  rank_ = rank;
+  view_.block_idx = rank_index_[rank];
+  view_.cluster_rank = rank;
+  view_.dynamic_shared = reinterpret_cast<unsigned char*>(shared_[rank]->dynamic());
+}
+
 // Back to the scheduler. Returns when the fiber is resumed.
 void Block::switch_out() {
-  if (shared_.has_suspect()) settle_suspect();
+  settle_suspects();
   if (wrote_) {
     wrote_ = false;
     launch_.note_progress();
@@ -152,11 +194,11 @@ bool Block::stop_now() {
 void Block::schedule() {
   while (done_ < threads_) {
     if (stop_now()) return;
-    if (!effects_.empty() && random_.below(8) == 0) apply_effect(random_.below(static_cast<std::uint32_t>(effects_.size())));
+    if (!effects_.empty() && random_.below(8) == 0) apply_any_effect();
     if (queued_ == 0) {
       if (predicates_ > 0 && wake_predicates()) continue;
       if (!effects_.empty()) {
-        apply_effect(random_.below(static_cast<std::uint32_t>(effects_.size())));
+        apply_any_effect();
         continue;
       }
       report_deadlock();
@@ -167,6 +209,7 @@ void Block::schedule() {
     --queued_;
     resume(next);
   }
+  end_effects();
 }
 
 // A thread has returned from the kernel.
@@ -174,16 +217,20 @@ void Block::check_exit() {
   Fiber& fiber = fibers_[current_];
   fiber.state = State::kDone;
   ++done_;
+  ++rank_done_[rank_];
+  if (fiber.cluster_arrivals % 2 == 0) ++cluster_gone_;
+  end_cluster_phase();
   idle_yields_ = 0;
-  const unsigned warp = current_ / 32, lane = 1u << current_ % 32;
+  const unsigned warp = warp_of(current_), lane = 1u << lane_of(current_);
   warp_done_[warp] |= lane;
-  for (const Barrier& barrier : barriers_) {
-    if (barrier.arrived.empty() || barrier.expected != threads_) continue;
+  for (const Barrier& barrier : barriers_[rank_]) {
+    if (barrier.arrived.empty() || barrier.expected != block_threads_ || llvm::is_contained(barrier.arrived, current_)) continue;
     fail({fmt::format("barrier divergence: returns while thread {} waits at {}", barrier.arrived.front(),
                       waits_text(fibers_[barrier.arrived.front()])),
           {{"waiting", barrier.where}}});
   }
-  for (unsigned other = warp * 32; warp_pending_[warp] != 0 && other < std::min(warp * 32 + 32, threads_); ++other) {
+  const unsigned first = first_of_warp(warp);
+  for (unsigned other = first; warp_pending_[warp] != 0 && other < first + size_of_warp(warp); ++other) {
     if (fibers_[other].state != State::kWarp || (fibers_[other].mask & lane) == 0) continue;
     fail({fmt::format("warp divergence: returns while thread {} waits for it at {} with mask {:#010x}", other, fibers_[other].name,
                       fibers_[other].mask),
@@ -208,19 +255,34 @@ void Block::describe(char* text, std::size_t size) const {
                 t.z);
 }
 
-void Block::settle_suspect() {
-  if (auto finding = shared_.settle_suspect()) fail(std::move(*finding));
+void Block::settle_suspects() {
+  for (const auto& shared : shared_) {
+    if (!shared->has_suspect()) continue;
+    if (auto finding = shared->settle_suspect()) fail(std::move(*finding));
+  }
+}
+
+SharedMemory* Block::shared_of(std::uintptr_t address) {
+  if (shared_[rank_]->covers(address)) return shared_[rank_].get();
+  for (const auto& shared : shared_) {
+    if (shared->covers_dynamic(address)) return shared.get();
+  }
+  return nullptr;
 }
 
 void Block::check_access(std::uintptr_t address, unsigned long bytes, tw::host::Access kind, const void* where) {
   if (in_combine_ || !launch_.options().check_accesses) return;
-  if (shared_.has_suspect()) settle_suspect();
+  settle_suspects();
   if ((++accesses_ & 0xff) == 0 && stop_now()) {
     if (in_fiber_) switch_out();
     return;
   }
-  if (shared_.covers(address)) {
-    if (auto finding = shared_.check(address, bytes, kind, current_, where, order_)) fail(std::move(*finding));
+  if (SharedMemory* const shared = shared_of(address)) {
+    for (unsigned rank = 0; ranks_ > 1 && rank < ranks_; ++rank) {
+      if (shared == shared_[rank].get() && rank_done_[rank] == block_threads_)
+        return fail({fmt::format("access to shared memory of block {} of the cluster, which has ended", rank), {{"", where}}});
+    }
+    if (auto finding = shared->check(address, bytes, kind, current_, where, order_)) fail(std::move(*finding));
     return;
   }
   bool outside = false;

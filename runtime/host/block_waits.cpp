@@ -3,6 +3,7 @@
 #include <cstring>
 #include <thread>
 
+#include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
 #include "runtime/host/block.h"
 
@@ -10,7 +11,7 @@ namespace tilewright {
 namespace {
 
 constexpr unsigned kMostBarriers = 16;
-constexpr unsigned kMostRuns = 8;  // of threads in one place that a message lists
+constexpr unsigned kMostRuns = 8;       // of threads in one place that a message lists
 constexpr std::uint32_t kPatience = 8;  // turns given away before a block counts as stalled
 
 std::string place_text(const char* file, unsigned line) {
@@ -24,7 +25,7 @@ std::string place_text(const char* file, unsigned line) {
 }  // namespace
 
 unsigned Block::lanes_of_warp(unsigned warp) const {
-  const unsigned count = std::min(32u, threads_ - warp * 32);
+  const unsigned count = size_of_warp(warp);
   return count == 32 ? ~0u : (1u << count) - 1;
 }
 
@@ -34,10 +35,14 @@ void Block::barrier(unsigned id, unsigned threads, bool waits, const char* file,
   fiber.name = id == 0 && threads == 0 ? "__syncthreads" : waits ? "bar.sync" : "bar.arrive";
   if (id >= kMostBarriers) return fail({fmt::format("{} {}: a block has barriers 0 to 15", fiber.name, id), {{"", where}}});
   if (threads % 32 != 0) return fail({fmt::format("{}: {} threads are no multiple of a warp", fiber.name, threads), {{"", where}}});
-  Barrier& barrier = barriers_[id];
-  const unsigned expected = threads == 0 ? threads_ : std::min(threads, threads_);
-  if (expected == threads_ && done_ > 0) {
-    return fail({fmt::format("barrier divergence: waits at {}, which {} threads that have returned never reach", waits_text(fiber), done_),
+  Barrier& barrier = barriers_[rank_][id];
+  const unsigned expected = threads == 0 ? block_threads_ : std::min(threads, block_threads_);
+  // Threads that have only arrived may have returned since.
+  const auto gone = rank_done_[rank_] -
+                    static_cast<unsigned>(llvm::count_if(barrier.arrived, [&](unsigned i) { return fibers_[i].state == State::kDone; }));
+  if (expected == block_threads_ && gone > 0) {
+    return fail({fmt::format("barrier divergence: waits at {}, which {} threads that have returned never reach", waits_text(fiber),
+                             rank_done_[rank_]),
                  {{"waiting", where}}});
   }
   if (!barrier.arrived.empty()) {
@@ -61,8 +66,8 @@ void Block::barrier(unsigned id, unsigned threads, bool waits, const char* file,
 }
 
 void Block::finish_barrier(Barrier& barrier) {
-  if (shared_.has_suspect()) settle_suspect();
-  if (barrier.waiting.size() == threads_) {
+  settle_suspects();
+  if (barrier.waiting.size() == threads_) {  // never in a cluster of several blocks
     order_.full_barrier();
   } else {
     order_.join(barrier.arrived, barrier.waiting);
@@ -78,9 +83,9 @@ void Block::finish_barrier(Barrier& barrier) {
 }
 
 void Block::converge(unsigned mask, tw::host::Combine combine, void* operands, bool orders_memory, const char* name, const void* where) {
-  if (shared_.has_suspect()) settle_suspect();
+  settle_suspects();
   Fiber& fiber = fibers_[current_];
-  const unsigned warp = current_ / 32, lane = 1u << current_ % 32, present = lanes_of_warp(warp);
+  const unsigned warp = warp_of(current_), first = first_of_warp(warp), lane = 1u << lane_of(current_), present = lanes_of_warp(warp);
   // The usual full mask in a warp that has fewer threads.
   if (mask == ~0u) mask = present;
   fiber.name = name, fiber.where = where, fiber.mask = mask;
@@ -91,7 +96,7 @@ void Block::converge(unsigned mask, tw::host::Combine combine, void* operands, b
                  {{"", where}}});
   const unsigned waiting = warp_pending_[warp] & mask;
   if (waiting != 0) {
-    const unsigned other = warp * 32 + static_cast<unsigned>(__builtin_ctz(waiting));
+    const unsigned other = first + static_cast<unsigned>(__builtin_ctz(waiting));
     if (fibers_[other].mask != mask || fibers_[other].combine != combine) {
       return fail({fmt::format("warp divergence: {} with mask {:#010x} while thread {} waits at {} with mask {:#010x}", name, mask, other,
                                fibers_[other].name, fibers_[other].mask),
@@ -110,8 +115,8 @@ void Block::converge(unsigned mask, tw::host::Combine combine, void* operands, b
   llvm::SmallVector<std::uint16_t, 32> members;
   for (unsigned i = 0; i < 32; ++i) {
     if ((mask >> i & 1) == 0) continue;
-    lanes[i] = fibers_[warp * 32 + i].operands;
-    members.push_back(static_cast<std::uint16_t>(warp * 32 + i));
+    lanes[i] = fibers_[first + i].operands;
+    members.push_back(static_cast<std::uint16_t>(first + i));
   }
   in_combine_ = true;
   combine(lanes.data(), mask);
@@ -136,7 +141,9 @@ void Block::wait_until(tw::host::Ready ready, const void* state, const char* nam
 bool Block::wake_predicates() {
   bool woken = false;
   for (unsigned i = 0; i < threads_; ++i) {
-    if (fibers_[i].state != State::kPredicate || !fibers_[i].ready(fibers_[i].ready_state)) continue;
+    if (fibers_[i].state != State::kPredicate) continue;
+    enter_rank(rank_of(i));
+    if (!fibers_[i].ready(fibers_[i].ready_state)) continue;
     --predicates_;
     make_ready(i);
     woken = true;
@@ -151,8 +158,9 @@ void Block::yield(const void* where) {
   // Every thread that can run has come here since anything else happened.
   if (++idle_yields_ > queued_) {
     idle_yields_ = 0;
-    if (!(predicates_ > 0 && wake_predicates()) && !effects_.empty())
-      apply_effect(random_.below(static_cast<std::uint32_t>(effects_.size())));
+    const unsigned rank = rank_;
+    if (!(predicates_ > 0 && wake_predicates()) && !effects_.empty()) apply_any_effect();
+    enter_rank(rank);
     wait_for_others();
   }
   if (queued_ == 0 && !launch_.failed()) return;
@@ -178,35 +186,6 @@ void Block::wait_for_others() {
   launch_.end_turn();
   if (stalled_) std::this_thread::sleep_for(std::chrono::microseconds(200));
   launch_.take_turn();
-}
-
-void Block::defer(tw::host::Apply apply, const void* operands, unsigned long bytes, const void* where) {
-  Effect effect{current_, fibers_[current_].open_group, apply, bytes, {}};
-  if (bytes > effect.operands.size()) return fail({"a deferred effect has more than 256 bytes of operands", {{"", where}}});
-  std::memcpy(effect.operands.data(), operands, bytes);
-  effects_.push_back(effect);
-}
-
-void Block::commit() { ++fibers_[current_].open_group; }
-
-void Block::settle(unsigned keep) {
-  const unsigned open = fibers_[current_].open_group;
-  for (std::size_t i = 0; i < effects_.size();) {
-    if (effects_[i].thread == current_ && effects_[i].group + keep < open) {
-      apply_effect(i);
-    } else {
-      ++i;
-    }
-  }
-}
-
-void Block::apply_effect(std::size_t index) {
-  const Effect effect = effects_[index];
-  effects_.erase(effects_.begin() + static_cast<std::ptrdiff_t>(index));
-  const unsigned running = current_;
-  current_ = effect.thread;
-  effect.apply(effect.operands.data());
-  current_ = running;
 }
 
 std::string Block::waits_text(const Fiber& fiber) const {
@@ -237,10 +216,11 @@ std::string Block::threads_text() const {
       return "wait at " + waits_text(fibers_[i]);
     };
     unsigned last = first;
-    while (last + 1 < threads_ && place(last + 1) == place(first)) ++last;
+    while (last + 1 < threads_ && rank_of(last + 1) == rank_of(first) && place(last + 1) == place(first)) ++last;
     if (!text.empty()) text += "; ";
-    text +=
-        first == last ? fmt::format("thread {}: {}", first, place(first)) : fmt::format("threads {} to {}: {}", first, last, place(first));
+    if (ranks_ > 1 && first % block_threads_ == 0) text += fmt::format("block {} of the cluster: ", rank_of(first));
+    const unsigned from = first % block_threads_, to = last % block_threads_;
+    text += from == to ? fmt::format("thread {}: {}", from, place(first)) : fmt::format("threads {} to {}: {}", from, to, place(first));
     first = last + 1;
   }
   return text;
@@ -252,7 +232,7 @@ void Block::report_deadlock() {
   for (unsigned i = 0; i < threads_; ++i) {
     if (fibers_[i].state == State::kDone || fibers_[i].where == named || finding.places.size() == 3) continue;
     named = fibers_[i].where;
-    finding.places.push_back({fmt::format("thread {}", i), named});
+    finding.places.push_back({fmt::format("thread {}", i % block_threads_), named});
   }
   const tw::host::Dim3 b = view_.block_idx;
   finding.what = fmt::format("block ({}, {}, {}): {}", b.x, b.y, b.z, finding.what);

@@ -9,9 +9,10 @@
 namespace tilewright {
 namespace {
 
-constexpr unsigned kMostThreads = 1024;     // of a block, on every device
-constexpr unsigned kMostResidents = 1024;   // of a launch: an H200 holds more
-constexpr int kChecksBeforeGivingUp = 150;  // all blocks stalled, nothing written meanwhile
+constexpr unsigned kMostThreads = 1024;           // of a block, on every device
+constexpr std::uint64_t kMostClusterBlocks = 16;  // 8 are portable
+constexpr unsigned kMostResidents = 1024;         // of a launch: an H200 holds more
+constexpr int kChecksBeforeGivingUp = 150;        // all blocks stalled, nothing written meanwhile
 constexpr std::chrono::milliseconds kCheckEvery{2};
 
 Block& block() { return *Block::current(); }
@@ -23,10 +24,10 @@ void run_resident(LaunchState& state) {
     state.report({"out of memory for the stacks of a block", {}});
   } else {
     while (!state.failed()) {
-      const auto index = state.next_block();
+      const auto index = state.next_unit();
       if (!index) break;
       resident.run(*index);
-      state.block_done();
+      state.unit_done();
       state.end_turn();
       state.take_turn();
     }
@@ -82,11 +83,25 @@ const tw::host::Executor& executor_table() {
       },
       [](tw::host::Ready ready, const void* state, const char* name, const void* where) { block().wait_until(ready, state, name, where); },
       [](const void* where) { block().yield(where); },
-      [](tw::host::Apply apply, const void* operands, unsigned long bytes, const void* where) {
-        block().defer(apply, operands, bytes, where);
+      [](tw::host::Group group, const void* object, tw::host::Apply apply, tw::host::Finish finish, const void* operands,
+         unsigned long bytes, const char* name, const void* where) {
+        block().defer({group, object, apply, finish, name, where}, operands, bytes);
       },
-      [] { block().commit(); },
-      [](unsigned keep) { block().settle(keep); },
+      [](tw::host::Group group) { block().commit(group); },
+      [](tw::host::Group group, unsigned keep) { block().settle(group, keep); },
+      [](const void* object, unsigned tag) { block().settle_object(object, tag); },
+      [](const void* address, unsigned long bytes, bool writes, const char* name, const void* where) {
+        block().flight(address, bytes, writes, name, where);
+      },
+      [](const void* address, unsigned long bytes, bool writes, bool async_proxy, const void* where) {
+        block().land(address, bytes, writes, async_proxy, where);
+      },
+      [](bool only_barriers) { block().fence_proxy(only_barriers); },
+      [](unsigned bound) { return block().random(bound); },
+      [](unsigned long bytes) { return block().memory(bytes); },
+      [](const void* address, unsigned rank, const void* where) { return block().map_shared(address, rank, where); },
+      [](bool releases, const void* where) { block().cluster_arrive(releases, where); },
+      [](bool acquires, const void* where) { block().cluster_wait(acquires, where); },
       [](const void* object) { block().release(object); },
       [](const void* object) { block().acquire(object); },
       [](const char* message, const void* where) {
@@ -100,12 +115,17 @@ llvm::Error execute(const KernelObject& object, const HostLaunch& launch, Global
   const std::uint64_t threads = std::uint64_t{launch.block.x} * launch.block.y * launch.block.z;
   if (threads == 0 || threads > kMostThreads)
     return make_error(Status::kUnsupported, "kernel {}: {} threads a block, 1 to {} are possible", launch.kernel, threads, kMostThreads);
+  const tw::host::Dim3 grid = launch.grid, cluster = launch.cluster;
+  const std::uint64_t blocks = std::uint64_t{cluster.x} * cluster.y * cluster.z;
+  if (blocks == 0 || blocks > kMostClusterBlocks || grid.x % cluster.x != 0 || grid.y % cluster.y != 0 || grid.z % cluster.z != 0)
+    return make_error(Status::kUnsupported, "kernel {}: a grid of ({}, {}, {}) blocks in clusters of ({}, {}, {})", launch.kernel, grid.x,
+                      grid.y, grid.z, cluster.x, cluster.y, cluster.z);
   const unsigned turns = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   object.bind(executor_table());
   memory.begin_launch();
   LaunchState state(object, launch, memory, options, turns);
   // One more than can run: whoever waits for another block is never alone.
-  const auto count = static_cast<unsigned>(std::min<std::uint64_t>(state.blocks(), turns + 1));
+  const auto count = static_cast<unsigned>(std::min<std::uint64_t>(state.units(), turns + 1));
   state.add_residents(static_cast<int>(count));
   std::vector<std::thread> residents;
   for (unsigned i = 0; i < count; ++i) residents.emplace_back(run_resident, std::ref(state));

@@ -14,8 +14,10 @@ constexpr std::uint64_t kFence = 1 << 20;  // address space alone: pages are nev
 
 using Access = tw::host::Access;
 
-bool is_write(Access kind) { return kind == Access::kWrite || kind == Access::kPackedWrite; }
-bool is_packed(Access kind) { return kind == Access::kPackedRead || kind == Access::kPackedWrite; }
+bool is_write(Access kind) { return kind == Access::kWrite || kind == Access::kPackedWrite || kind == Access::kAsyncWrite; }
+bool is_packed(Access kind) {
+  return kind == Access::kPackedRead || kind == Access::kPackedWrite || kind == Access::kAsyncRead || kind == Access::kAsyncWrite;
+}
 
 llvm::StringRef kind_text(RegionKind kind) {
   switch (kind) {

@@ -19,7 +19,9 @@ struct Moment {
 
 class HappensBefore {
  public:
-  explicit HappensBefore(unsigned threads) : clocks_(threads, 1), known_(threads) {}
+  // One more than the threads: the copies that an object counts.
+  explicit HappensBefore(unsigned threads) : clocks_(threads + 1, 1), known_(threads + 1) {}
+  unsigned copies() const { return static_cast<unsigned>(clocks_.size()) - 1; }
 
   // Forgets everything: a new block begins.
   void reset();

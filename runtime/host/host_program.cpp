@@ -86,10 +86,9 @@ llvm::Error HostProgram::launch(std::size_t kernel, Buffers& buffers, llvm::Arra
   launch.kernel = recipe.entry;
   launch.grid = {blocks(0), blocks(1), blocks(2)};
   launch.block = {recipe.block[0], recipe.block[1], recipe.block[2]};
+  launch.cluster = {recipe.cluster[0], recipe.cluster[1], recipe.cluster[2]};
   launch.dynamic_shared_bytes = recipe.dynamic_shared_bytes;
   if (launch.grid.x == 0 || launch.grid.y == 0 || launch.grid.z == 0) return llvm::Error::success();
-  if (recipe.cluster[0] * recipe.cluster[1] * recipe.cluster[2] > 1)
-    return make_error(Status::kUnsupported, "kernel {}: clusters of blocks do not run on the CPU yet", recipe.entry);
 
   const auto address = [&](const BufferRef& buffer) { return reinterpret_cast<std::uint64_t>(buffers.region(buffer)->data()); };
   std::uint32_t misalignment = 0;

@@ -10,28 +10,28 @@ LaunchState::LaunchState(const KernelObject& object, const HostLaunch& launch, G
       launch_(launch),
       memory_(memory),
       options_(options),
-      blocks_(std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z),
+      units_(std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z / blocks_per_unit()),
       start_(std::chrono::steady_clock::now()),
       free_turns_(turns) {
-  if (blocks_ < 2) return;
-  // An affine walk over all blocks needs no table of them.
+  if (units_ < 2) return;
+  // An affine walk over all units needs no table of them.
   Random random(options.seed, 0);
   do {
-    factor_ = random.next() % blocks_;
-  } while (std::gcd(factor_, blocks_) != 1);
-  offset_ = random.next() % blocks_;
+    factor_ = random.next() % units_;
+  } while (std::gcd(factor_, units_) != 1);
+  offset_ = random.next() % units_;
 }
 
-std::optional<std::uint64_t> LaunchState::next_block() {
+std::optional<std::uint64_t> LaunchState::next_unit() {
   const std::uint64_t i = next_.fetch_add(1);
-  if (i >= blocks_) return std::nullopt;
-  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(i) * factor_ + offset_) % blocks_);
+  if (i >= units_) return std::nullopt;
+  return static_cast<std::uint64_t>((static_cast<unsigned __int128>(i) * factor_ + offset_) % units_);
 }
 
-void LaunchState::block_done() {
+void LaunchState::unit_done() {
   note_progress();
   const std::uint64_t done = done_.fetch_add(1) + 1;
-  if (options_.progress) options_.progress(done, blocks_);
+  if (options_.progress) options_.progress(done * blocks_per_unit(), units_ * blocks_per_unit());
 }
 
 void LaunchState::take_turn() {

@@ -20,7 +20,7 @@ namespace tilewright {
 
 struct HostLaunch {
   std::string kernel;  // for messages
-  tw::host::Dim3 grid{1, 1, 1}, block{1, 1, 1};
+  tw::host::Dim3 grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
   std::uint32_t dynamic_shared_bytes = 0;
   const void* const* parameters = nullptr;
 };
@@ -57,13 +57,14 @@ class LaunchState {
   const HostLaunch& launch() const { return launch_; }
   GlobalMemory& memory() const { return memory_; }
   const ExecuteOptions& options() const { return options_; }
-  std::uint64_t blocks() const { return blocks_; }
+  // Blocks or, where they are larger, clusters: what is resident together.
+  std::uint64_t units() const { return units_; }
+  unsigned blocks_per_unit() const { return launch_.cluster.x * launch_.cluster.y * launch_.cluster.z; }
 
-  // The next block to run, in an order drawn from the seed; nullopt when all are given out.
-  std::optional<std::uint64_t> next_block();
-  bool all_given_out() const { return next_.load(std::memory_order_relaxed) >= blocks_; }
-  void block_done();
-  std::uint64_t blocks_done() const { return done_.load(std::memory_order_relaxed); }
+  // The next unit to run, in an order drawn from the seed; nullopt when all are given out.
+  std::optional<std::uint64_t> next_unit();
+  bool all_given_out() const { return next_.load(std::memory_order_relaxed) >= units_; }
+  void unit_done();
 
   // At most `turns` resident blocks run at a time; the others wait in the order in which they came.
   void take_turn();
@@ -93,7 +94,7 @@ class LaunchState {
   const HostLaunch& launch_;
   GlobalMemory& memory_;
   const ExecuteOptions& options_;
-  std::uint64_t blocks_, factor_ = 1, offset_ = 0;
+  std::uint64_t units_, factor_ = 1, offset_ = 0;
   std::atomic<std::uint64_t> next_{0}, done_{0}, progress_{0};
   std::atomic<int> stalled_{0}, residents_{0};
   std::atomic<bool> failed_{false}, gave_up_{false};

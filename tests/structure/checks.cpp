@@ -141,11 +141,12 @@ Faults include_faults(std::string_view path, std::string_view text) {
 }
 
 Faults asm_faults(std::string_view path, std::string_view text) {
-  if (path == "templates/tilewright/ptx.cuh") return {};
+  static const std::regex kPtx("templates/tilewright/ptx(_[a-z]+)?\\.cuh");
+  if (std::regex_match(path.begin(), path.end(), kPtx)) return {};
   Faults faults;
   static const std::regex kAsm(R"re((?:^|[^A-Za-z0-9_])(asm|__asm|__asm__)(?![A-Za-z0-9_]))re");
   for (const auto& [offset, word] : find_all(without_comments_and_strings(text), kAsm)) {
-    faults.push_back(location(path, text, offset) + word + " belongs into templates/tilewright/ptx.cuh");
+    faults.push_back(location(path, text, offset) + word + " belongs into templates/tilewright/ptx*.cuh");
   }
   return faults;
 }

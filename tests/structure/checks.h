@@ -14,7 +14,7 @@ using Faults = std::vector<std::string>;
 // up to tools/, which may include all; runtime/api/ stands on everything but tools/. Only quoted includes count.
 Faults include_faults(std::string_view path, std::string_view text);
 
-// `asm` as a word outside comments and strings, in any file but templates/tilewright/ptx.cuh.
+// `asm` as a word outside comments and strings, in any file but templates/tilewright/ptx*.cuh.
 Faults asm_faults(std::string_view path, std::string_view text);
 
 // Paths of this project that a Markdown text names, in `code` or as the target of a [link](path), and that do not exist.

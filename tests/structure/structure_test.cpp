@@ -59,10 +59,12 @@ TEST_CASE("structure: the include check sees an upward include", "[structure]") 
 TEST_CASE("structure: the asm check sees asm and overlooks comments and strings", "[structure]") {
   using tilewright_tests::asm_faults;
   CHECK(asm_faults("templates/tilewright/row.cuh", "int f() {\n  asm volatile(\"nop;\");\n}") ==
-        Faults{"templates/tilewright/row.cuh:2: asm belongs into templates/tilewright/ptx.cuh"});
+        Faults{"templates/tilewright/row.cuh:2: asm belongs into templates/tilewright/ptx*.cuh"});
   CHECK(asm_faults("runtime/a.cpp", "__asm__(\"nop\");").size() == 1);
   CHECK(asm_faults("runtime/a.cpp", "char q = '\"'; asm(\"nop\");").size() == 1);
   CHECK(asm_faults("templates/tilewright/ptx.cuh", "asm(\"nop;\");").empty());
+  CHECK(asm_faults("templates/tilewright/ptx_async.cuh", "asm(\"nop;\");").empty());
+  CHECK(asm_faults("templates/tilewright/host/ptx_async.h", "asm(\"nop;\");").size() == 1);
   CHECK(asm_faults("runtime/a.cpp", "// asm\n/* asm */ const char* s = \"asm \\\" asm\"; int asm_count = 1'000;").empty());
   CHECK(asm_faults("runtime/a.cpp", "auto r = R\"x(asm \" asm)x\"; asm(\"nop\");").size() == 1);
 }
@@ -98,7 +100,7 @@ TEST_CASE("structure: includes go one way", "[structure]") {
   CHECK(faults.empty());
 }
 
-TEST_CASE("structure: asm stands in ptx.cuh alone", "[structure]") {
+TEST_CASE("structure: asm stands in ptx*.cuh alone", "[structure]") {
   Faults faults;
   for (const std::string& file : sources()) add(faults, tilewright_tests::asm_faults(file, tilewright_tests::read_file(kRoot / file)));
   INFO(joined(faults));

@@ -13,9 +13,10 @@
 //   - converge() is every collective of a warp: the last lane to come runs `combine` over the operands of all, which lie on the stacks of
 //     the waiting lanes and may be written there.
 //   - wait_until() is every other wait: `ready` is asked again whenever the block's state may have changed. mbarrier waits are that.
-//   - defer() is every asynchronous effect: `apply` runs at a moment drawn from the seed, at the latest when settle() asks for its group or
-//     when no thread of the block can run. What cp.async, bulk copies and wgmma do belongs into `apply`, completion of an mbarrier's
-//     transaction included.
+//   - defer() is every asynchronous copy: `apply` moves the data at a moment drawn from the seed, at the latest when settle() asks for its
+//     group or when no thread can run; `finish` runs on the thread whose wait has seen it. Between flight() and land() the shared memory
+//     it touches is out of bounds for everybody: a missing wait is found whatever the schedule.
+//   - The blocks of a cluster are one: their fibers share an OS thread, so what holds for a block holds for its cluster.
 //   - access() checks every access to memory; code that the compiler instruments calls it by itself, primitives call it for what they
 //   touch.
 // A function that finds a fault does not return: the thread stays where it is and the launch ends with a report.
@@ -23,7 +24,7 @@
 
 namespace tw::host {
 
-inline constexpr unsigned kAbiVersion = 1;
+inline constexpr unsigned kAbiVersion = 2;
 
 struct Dim3 {
   unsigned x, y, z;
@@ -31,7 +32,8 @@ struct Dim3 {
 
 // What a thread may ask about itself.
 struct Thread {
-  Dim3 thread_idx, block_idx, block_dim, grid_dim;
+  Dim3 thread_idx, block_idx, block_dim, grid_dim, cluster_dim;
+  unsigned cluster_rank;               // of the block in its cluster, x fastest
   unsigned char* dynamic_shared;       // aligned to 1024 bytes
   unsigned long dynamic_shared_bytes;  //
 };
@@ -45,12 +47,22 @@ enum class Access : unsigned {
   kSlackRead,     // the value is not used where nobody has written it or somebody is just writing: neither is a fault
   kPackedRead,    // as kRead and kWrite, of an object whose type asks for less alignment than its size
   kPackedWrite,   //
+  kAsyncRead,    // of a copy or a matrix instruction that begins: every byte has been written, and not by the generic proxy since its fence
+  kAsyncWrite,   // the same for what it writes
+  kBarrierInit,  // of an mbarrier: from here on the word is one
+  kBarrier,      // any other operation on an mbarrier
+  kBarrierAsync,  // by the asynchronous proxy, which must know of the initialisation
+  kBarrierInval,  // the word is ordinary memory again
 };
+
+// What a thread's wait names: groups of cp.async, groups of bulk copies, or the object that counts the copy.
+enum class Group : unsigned { kCpAsync, kBulk, kObject };
 
 // lanes[i] are the operands of lane i for each bit i of mask.
 using Combine = void (*)(void* const* lanes, unsigned mask);
 using Ready = bool (*)(const void* state);
-using Apply = void (*)(const void* operands);
+using Apply = unsigned (*)(const void* operands);  // returns the tag under which settle_object() finds it
+using Finish = void (*)(const void* operands);
 
 // `where` is the address in the kernel's code that a report shows: __builtin_return_address(0) of the primitive.
 struct Executor {
@@ -63,11 +75,28 @@ struct Executor {
   void (*wait_until)(Ready ready, const void* state, const char* name, const void* where);
   // After a load that a thread may repeat until another block has written: lets everybody else run.
   void (*yield)(const void* where);
-  // Copies `bytes` (at most 256) of operands. Effects of one thread's group settle together; commit() closes the group.
-  void (*defer)(Apply apply, const void* operands, unsigned long bytes, const void* where);
-  void (*commit)();
-  // Applies what this thread has deferred, but for its `keep` youngest closed groups.
-  void (*settle)(unsigned keep);
+  // Copies `bytes` (at most 256) of operands. `object` is null but for Group::kObject.
+  void (*defer)(Group group, const void* object, Apply apply, Finish finish, const void* operands, unsigned long bytes, const char* name,
+                const void* where);
+  // Closes this thread's open group.
+  void (*commit)(Group group);
+  // Applies and finishes what this thread has deferred, but for its `keep` youngest closed groups and the open one.
+  void (*settle)(Group group, unsigned keep);
+  // Finishes what has been applied with this tag; to be followed by acquire(object).
+  void (*settle_object)(const void* object, unsigned tag);
+  // Shared memory that `name` reads or writes from now on, checked as an access; and its end, when this thread knows of it.
+  void (*flight)(const void* address, unsigned long bytes, bool writes, const char* name, const void* where);
+  void (*land)(const void* address, unsigned long bytes, bool writes, bool async_proxy, const void* where);
+  // What this thread has written, or knows that others have, is seen by the asynchronous proxy; or mbarriers alone.
+  void (*fence_proxy)(bool only_barriers);
+  // A number below `bound` drawn from the seed.
+  unsigned (*random)(unsigned bound);
+  // Memory of this thread, zero at first, the same at each call until its block has ended; `bytes` never changes.
+  void* (*memory)(unsigned long bytes);
+  // The same place in the shared memory of the cluster's block `rank`.
+  void* (*map_shared)(const void* address, unsigned rank, const void* where);
+  void (*cluster_arrive)(bool releases, const void* where);
+  void (*cluster_wait)(bool acquires, const void* where);
   // What this thread did before release(object) is seen by a thread after its acquire(object): how mbarriers and the like tell the check
   // for races. Block-wide barriers and converge() do it by themselves.
   void (*release)(const void* object);

@@ -76,3 +76,31 @@ TW_HOST_PRIMITIVE unsigned atomicDec(unsigned* address, unsigned limit) {
   return ::tw::host::atomic_update(
       address, [=](unsigned old) { return old == 0 || old > limit ? limit : old - 1; }, TW_HOST_WHERE);
 }
+
+// Of a narrower or wider scope: one address space and one clock of the processor's own make them the same here.
+#define TW_HOST_SCOPED_ATOMIC(name)                             \
+  template <typename Value>                                     \
+  __forceinline__ Value name##_block(Value* at, Value value) {  \
+    return name(at, value);                                     \
+  }                                                             \
+  template <typename Value>                                     \
+  __forceinline__ Value name##_system(Value* at, Value value) { \
+    return name(at, value);                                     \
+  }
+TW_HOST_SCOPED_ATOMIC(atomicAdd)
+TW_HOST_SCOPED_ATOMIC(atomicSub)
+TW_HOST_SCOPED_ATOMIC(atomicMin)
+TW_HOST_SCOPED_ATOMIC(atomicMax)
+TW_HOST_SCOPED_ATOMIC(atomicAnd)
+TW_HOST_SCOPED_ATOMIC(atomicOr)
+TW_HOST_SCOPED_ATOMIC(atomicXor)
+TW_HOST_SCOPED_ATOMIC(atomicExch)
+#undef TW_HOST_SCOPED_ATOMIC
+template <typename Value>
+__forceinline__ Value atomicCAS_block(Value* at, Value expected, Value value) {
+  return atomicCAS(at, expected, value);
+}
+template <typename Value>
+__forceinline__ Value atomicCAS_system(Value* at, Value expected, Value value) {
+  return atomicCAS(at, expected, value);
+}
