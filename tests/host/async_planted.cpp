@@ -18,7 +18,7 @@ struct Args {
 };
 
 std::string source_of(const AsyncPlanted& planted, bool bug) {
-  return fmt::format(R"(#include "tilewright/ptx_async.cuh"
+  return fmt::format(R"(#include "tilewright/ptx_wgmma.cuh"
 #include "tilewright/shared.cuh"
 #define BUG {}
 using namespace tw;

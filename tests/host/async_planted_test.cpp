@@ -34,3 +34,4 @@ void check_all(llvm::ArrayRef<AsyncPlanted> all) {
 }  // namespace
 
 TEST_CASE("planted: asynchronous copies, mbarriers and clusters", "[host]") { check_all(async_planted_bugs()); }
+TEST_CASE("planted: wgmma", "[host]") { check_all(wgmma_planted_bugs()); }

@@ -35,7 +35,7 @@ float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 }  // namespace
 
 TEST_CASE("host ptx: every function of ptx*.cuh has its meaning on the CPU", "[host]") {
-  for (const std::string name : {"ptx", "ptx_async"}) {
+  for (const std::string name : {"ptx", "ptx_async", "ptx_wgmma"}) {
     INFO(name);
     const auto device = functions_of(name + ".cuh"), host = functions_of("host/" + name + ".h");
     CHECK(device.size() > 5);
