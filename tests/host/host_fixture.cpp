@@ -20,6 +20,7 @@ void check_on_host(const std::string& title, const Graph& graph, llvm::ArrayRef<
   options.run.execute.time_limit_s = 120;
   options.run.shift_elements = run.shift_elements;
   options.compile.overrides = run.overrides;
+  options.sanitize = run.sanitize;
   auto result = run_on_host(graph, inputs, dims, host_builder(), options);
   if (!result) {
     FAIL_CHECK(take_error_facts(result.takeError()).message);

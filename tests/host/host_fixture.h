@@ -25,6 +25,7 @@ struct HostCase {
   bool special_values = false;    // NaN, infinities, denormals and large magnitudes among the inputs
   std::uint32_t shift_elements = 0;
   ConfigOverrides overrides;
+  std::string sanitize;  // "address,undefined": compiled so, in a process that has the sanitizers' library (see sanitizer_test.cpp)
 };
 
 // One builder, over memory alone, for the whole executable.

@@ -32,7 +32,7 @@ constexpr Combination kPairs[] = {
     {Data::kSpecial, true, Sizes::kOdd, Config::kUnfused},
 };
 constexpr unsigned kAllCombinations = 2 * 2 * 3 * 3;
-constexpr unsigned kParts = 4;
+constexpr unsigned kParts = 4, kSanitizedParts = 4;
 
 llvm::SmallVector<std::int64_t, 4> sizes_of(const Graph& graph, Sizes sizes) {
   llvm::SmallVector<std::int64_t, 4> dims = graph.default_dims();
@@ -57,6 +57,18 @@ ConfigOverrides small_config(const Graph& graph) {
   return {};
 }
 
+HostCase host_case(const DescriptionCase& c, const Graph& graph, const Combination& choice, std::uint64_t seed) {
+  HostCase run;
+  run.fuse = !c.unfused && choice.config != Config::kUnfused;
+  run.seed = seed;
+  run.low = -3.0;
+  run.high = 3.0;
+  run.special_values = choice.data == Data::kSpecial;
+  run.shift_elements = choice.misaligned ? 1 : 0;
+  if (choice.config == Config::kSmall) run.overrides = small_config(graph);
+  return run;
+}
+
 void run_part(unsigned part) {
   unsigned ran = 0, described = 0;
   const std::vector<DescriptionCase> cases = description_cases();
@@ -67,14 +79,8 @@ void run_part(unsigned part) {
       const Combination& c = kPairs[row];
       // Without named dimensions the sizes fall together; one row of each remaining pair stays, in turn.
       if (graph.symbols().empty() && row != 0 && row % 4 != i / kParts % 4) continue;
-      HostCase run;
-      run.fuse = !cases[i].unfused && c.config != Config::kUnfused;
-      run.seed = 100 * i + row + 1;
-      run.low = row == 0 ? -1.0 : -3.0;
-      run.high = row == 0 ? 1.0 : 3.0;
-      run.special_values = c.data == Data::kSpecial;
-      run.shift_elements = c.misaligned ? 1 : 0;
-      if (c.config == Config::kSmall) run.overrides = small_config(graph);
+      HostCase run = host_case(cases[i], graph, c, 100 * i + row + 1);
+      if (row == 0) run.low = -1.0, run.high = 1.0;
       check_on_host(cases[i].name, graph, sizes_of(graph, c.sizes), run);
       ++ran;
     }
@@ -83,9 +89,32 @@ void run_part(unsigned part) {
               described * kAllCombinations);
 }
 
+// Under the compiler's sanitizers: of each description one combination, the next one each time, so that every one comes with every
+// template.
+void run_sanitized_part(unsigned part) {
+  unsigned ran = 0, described = 0;
+  const std::vector<DescriptionCase> cases = description_cases();
+  for (std::size_t i = part; i < cases.size(); i += kSanitizedParts) {
+    const Graph graph = value_of(parse_description(cases[i].json));
+    const Combination& c = kPairs[i / kSanitizedParts % std::size(kPairs)];
+    HostCase run = host_case(cases[i], graph, c, 1000 * i + 7);
+    run.sanitize = "address,undefined";
+    check_on_host(cases[i].name, graph, sizes_of(graph, c.sizes), run);
+    ++described, ++ran;
+  }
+  std::printf("host plan under sanitizers, part %u of %u: %u descriptions, %u of %u combinations ran\n", part + 1, kSanitizedParts,
+              described, ran, described * kAllCombinations);
+}
+
 }  // namespace
 
-TEST_CASE("host: plan over all templates, part 1", "[host]") { run_part(0); }
+TEST_CASE("host: plan over all templates over all templates, part 1", "[host]") { run_part(0); }
 TEST_CASE("host: plan over all templates, part 2", "[host]") { run_part(1); }
 TEST_CASE("host: plan over all templates, part 3", "[host]") { run_part(2); }
 TEST_CASE("host: plan over all templates, part 4", "[host]") { run_part(3); }
+
+// Run by sanitizer_test.cpp in a process of their own.
+TEST_CASE("host: sanitized plan over all templates 1", "[.sanitized]") { run_sanitized_part(0); }
+TEST_CASE("host: sanitized plan over all templates 2", "[.sanitized]") { run_sanitized_part(1); }
+TEST_CASE("host: sanitized plan over all templates 3", "[.sanitized]") { run_sanitized_part(2); }
+TEST_CASE("host: sanitized plan over all templates 4", "[.sanitized]") { run_sanitized_part(3); }

@@ -57,6 +57,47 @@ TEST_CASE("run host: without a good compiler the answer says what was looked for
   CHECK(outdated.err.find("too old") != std::string::npos);
 }
 
+TEST_CASE("run host: where no compiler is in PATH the answer names all that were tried", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kRows);
+  for (const char* path : {"", "/nonexistent"}) {
+    const ToolRun run = run_tool({"run", file, "--on", "host"}, {{"TILEWRIGHT_HOST_CXX", ""}, {"PATH", path}});
+    check_failure(run, 3, {"no host compiler for kernels on the CPU", "c++", "clang++", "g++", "TILEWRIGHT_HOST_CXX names another"});
+  }
+}
+
+TEST_CASE("run host: a program that is no compiler is named", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kRows);
+  const ToolRun run = run_tool({"run", file, "--on", "host"}, {{"TILEWRIGHT_HOST_CXX", "/bin/false"}});
+  check_failure(run, 3, {"TILEWRIGHT_HOST_CXX: /bin/false is neither GCC nor Clang with C++20"});
+}
+
+TEST_CASE("run host: a clang too old is refused with its version", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kRows);
+  const std::string old = scratch.write("old", "#!/bin/sh\necho '#define __GNUC__ 4'\necho '#define __clang_major__ 13'\n");
+  std::filesystem::permissions(old, std::filesystem::perms::owner_all);
+  check_failure(run_tool({"run", file, "--on", "host"}, {{"TILEWRIGHT_HOST_CXX", old}}), 3, {"clang 13", "too old", "Clang 14"});
+}
+
+TEST_CASE("run host: a primitive without a meaning on the CPU is named with its line", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kRows);
+  const ToolRun run =
+      run_tool({"run", file, "--on", "host"}, with_changed_kernel(scratch, "s/^  tw::row<.*/  tw::ptx::setmaxnreg_inc_sync(240);/"));
+  check_failure(run, 1, {"cannot compile tw_softmax for the CPU", "setmaxnreg_inc_sync", "tw::ptx::setmaxnreg_inc_sync(240);"});
+}
+
+TEST_CASE("run host: an endless loop over memory ends with the time limit", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("d.json", kRows);
+  const ToolRun run =
+      run_tool({"run", file, "--on", "host", "--time-limit", "0.2"},
+               with_changed_kernel(scratch, "s/^  tw::row<.*/  __shared__ volatile int words[1024]; for (;;) words[threadIdx.x] = 1;/"));
+  check_failure(run, 1, {"kernel tw_softmax, block (", "time limit of 0.2 s"});
+}
+
 TEST_CASE("run host: the time limit ends a run with status 1", "[tools]") {
   ScratchDirectory scratch;
   const std::string file = scratch.write("d.json", kRows);
