@@ -89,13 +89,13 @@ TEST_CASE("run host: a primitive without a meaning on the CPU is named with its 
   check_failure(run, 1, {"cannot compile tw_softmax for the CPU", "setmaxnreg_inc_sync", "tw::ptx::setmaxnreg_inc_sync(240);"});
 }
 
-TEST_CASE("run host: an endless loop over memory ends with the time limit", "[tools]") {
+TEST_CASE("run host: an endless loop over a barrier ends with the time limit and says who waits", "[tools]") {
   ScratchDirectory scratch;
   const std::string file = scratch.write("d.json", kRows);
-  const ToolRun run =
-      run_tool({"run", file, "--on", "host", "--time-limit", "0.2"},
-               with_changed_kernel(scratch, "s/^  tw::row<.*/  __shared__ volatile int words[1024]; for (;;) words[threadIdx.x] = 1;/"));
-  check_failure(run, 1, {"kernel tw_softmax, block (", "time limit of 0.2 s"});
+  const ToolRun run = run_tool(
+      {"run", file, "--on", "host", "--time-limit", "0.2"},
+      with_changed_kernel(scratch, "s/^  tw::row<.*/  __shared__ int words[1024]; for (;;) { words[threadIdx.x] = 1; __syncthreads(); }/"));
+  check_failure(run, 1, {"kernel tw_softmax, time limit of 0.2 s reached", "wait at __syncthreads (kernel.cu:"});
 }
 
 TEST_CASE("run host: the time limit ends a run with status 1", "[tools]") {
