@@ -108,7 +108,7 @@ void run_sanitized_part(unsigned part) {
 
 }  // namespace
 
-TEST_CASE("host: plan over all templates over all templates, part 1", "[host]") { run_part(0); }
+TEST_CASE("host: plan over all templates, part 1", "[host]") { run_part(0); }
 TEST_CASE("host: plan over all templates, part 2", "[host]") { run_part(1); }
 TEST_CASE("host: plan over all templates, part 3", "[host]") { run_part(2); }
 TEST_CASE("host: plan over all templates, part 4", "[host]") { run_part(3); }
