@@ -135,9 +135,11 @@ llvm::Error check_overrides(const ConfigOverrides& overrides, const std::set<std
 
 std::int64_t Lowering::parameter(const std::string& name, std::int64_t fallback) {
   std::int64_t value = fallback;
-  if (auto found = overrides.find(name); found != overrides.end()) {
-    value = found->second;
-    used_overrides.insert(name);
+  for (const std::string& key : {name, fmt::format("{}.{}", index, name)}) {
+    if (auto found = overrides.find(key); found != overrides.end()) {
+      value = found->second;
+      used_overrides.insert(key);
+    }
   }
   parameters.emplace_back(name, value);
   return value;
@@ -203,8 +205,8 @@ llvm::Expected<LoweredProgram> lower(const Graph& graph, const Plan& plan, const
   program.recipe.symbols.assign(graph.symbols().begin(), graph.symbols().end());
   const BufferMap buffers = assign_buffers(graph, plan, program.recipe);
   std::set<std::string> used_overrides;
-  for (const Group& group : plan.groups) {
-    Lowering lowering{graph, group, device, buffers, overrides, program.recipe.workspace, used_overrides};
+  for (auto [index, group] : llvm::enumerate(plan.groups)) {
+    Lowering lowering{graph, group, device, buffers, overrides, program.recipe.workspace, used_overrides, index};
     auto spec = lower_group(lowering);
     if (!spec) return spec.takeError();
     spec->launch.entry = entry_name(graph, group);

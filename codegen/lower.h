@@ -20,7 +20,8 @@ struct DeviceModel {
   std::uint32_t shared_bytes_per_block = 232448;  // opt-in limit
 };
 
-// Tile parameters by name that replace the default config's, for every kernel of the program that has a parameter of that name.
+// Tile parameters that replace the default config's: "block_threads" in every kernel of the program that has a parameter of that name,
+// "1.block_threads" in kernel 1 alone, which goes before the other.
 using ConfigOverrides = std::map<std::string, std::int64_t>;
 
 struct LoweredKernel {

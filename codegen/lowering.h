@@ -18,9 +18,11 @@ struct Lowering {
   const ConfigOverrides& overrides;
   std::vector<WorkspaceSpec>& workspace;  // of the program; a template appends its own buffers
   std::set<std::string>& used_overrides;
+  std::size_t index = 0;  // of the kernel in the program
   std::vector<std::pair<std::string, std::int64_t>> parameters = {};
 
-  // The value of a tile parameter: the override when there is one, else `fallback`. Recorded in `parameters`.
+  // The value of a tile parameter: the override of this kernel ("1.block_threads") or of all ("block_threads") when there is one, else
+  // `fallback`. Recorded in `parameters`.
   std::int64_t parameter(const std::string& name, std::int64_t fallback);
 
   const Value& value(ValueId id) const { return graph.value(id); }

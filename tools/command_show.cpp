@@ -1,4 +1,5 @@
 // tilewright show FILE --what ...: every stage between a description and its cubin.
+#include "codegen/space.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -29,6 +30,7 @@ struct Subject {
   Target target;
   PreparedProgram prepared;
   std::unique_ptr<Builder> builder;
+  CompileOptions compile;
 
   const KernelLaunch& launch(std::size_t kernel) const { return prepared.lowered.recipe.kernels[kernel]; }
 };
@@ -59,7 +61,7 @@ llvm::Expected<Subject> open_subject(const Options& options) {
   compile.overrides = std::move(*overrides);
   auto prepared = prepare_program(sized->graph, compile);
   if (!prepared) return prepared.takeError();
-  return Subject{std::move(sized->graph), std::move(sized->dims), target, std::move(*prepared), std::move(builder)};
+  return Subject{std::move(sized->graph), std::move(sized->dims), target, std::move(*prepared), std::move(builder), std::move(compile)};
 }
 
 llvm::json::Object kernel_json(const Subject& subject, std::size_t kernel) {
@@ -251,12 +253,32 @@ llvm::Expected<Answer> show_cubin(const Subject& subject) {
   return answer;
 }
 
+llvm::Expected<Answer> show_space(const Subject& subject) {
+  auto space = make_space(subject.graph, subject.compile);
+  if (!space) return space.takeError();
+  Answer answer{space_text(subject.graph, *space), {}};
+  llvm::json::Array parameters;
+  llvm::json::Object chosen;
+  for (const SpaceParameter& parameter : space->parameters) {
+    parameters.push_back(llvm::json::Object{{"name", parameter.name},
+                                            {"values", llvm::json::Array(parameter.values)},
+                                            {"default", parameter.fallback},
+                                            {"meaning", parameter.meaning}});
+    chosen[parameter.name] = parameter.fallback;
+  }
+  answer.json["parameters"] = std::move(parameters);
+  answer.json["default"] = std::move(chosen);
+  answer.json["combinations"] = space->combinations();
+  answer.json["space"] = space->identity();
+  return answer;
+}
+
 struct Stage {
   llvm::StringRef name;
   llvm::Expected<Answer> (*show)(const Subject&);
 };
-constexpr Stage kStages[] = {{"plan", show_plan}, {"source", show_source}, {"ptx", show_ptx},
-                             {"sass", show_sass}, {"key", show_key},       {"cubin", show_cubin}};
+constexpr Stage kStages[] = {{"plan", show_plan}, {"source", show_source}, {"ptx", show_ptx},    {"sass", show_sass},
+                             {"key", show_key},   {"cubin", show_cubin},   {"space", show_space}};
 
 llvm::Expected<const Stage*> find_stage(llvm::StringRef name) {
   llvm::SmallVector<llvm::StringRef, 8> names;
@@ -290,7 +312,7 @@ llvm::Expected<Output> run_show(const Options& options) {
 Action add_show(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("FILE", options->file, "description")->required();
-  app.add_option("--what", options->what, "plan, source, ptx, sass, key or cubin")->capture_default_str();
+  app.add_option("--what", options->what, "plan, source, ptx, sass, key, cubin or space")->capture_default_str();
   app.add_option("--target", options->target, "for instance sm_90a; without it the first GPU's, or sm_90a");
   app.add_option("--config", options->config, "tile parameters as JSON, for instance {\"block_threads\": 256}");
   app.add_option("--dim", options->dims, "NAME=VALUE of a named dimension")->expected(1)->take_all();

@@ -70,7 +70,7 @@ TEST_CASE("description: unknown precision is refused, bf16x3 by name", "[tools]"
 
 TEST_CASE("show: unknown stage, target, dimension and parameter", "[tools]") {
   check_failure(show(kSoftmax, {"--what", "suorce"}), 2, {"suorce", "did you mean 'source'?"});
-  check_failure(show(kSoftmax, {"--what", "space"}), 2, {"space", "cubin"});
+  check_failure(show(kSoftmax, {"--what", "spice"}), 2, {"spice", "cubin", "did you mean 'space'"});
   ScratchDirectory scratch;
   const std::string file = scratch.write("d.json", kSoftmax);
   check_failure(run_tool({"show", file, "--target", "sm_91a"}), 2, {"sm_91a", "sm_90a"});
