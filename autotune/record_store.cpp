@@ -1,0 +1,177 @@
+// Files of records: layers, lookup, merge.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+
+#include "autotune/records.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/raw_ostream.h"
+#include "runtime/error.h"
+
+namespace tilewright {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "*.json" of a directory, sorted; one that is not there has none.
+std::vector<std::string> record_files(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".json") files.push_back(at->path().string());
+  }
+  llvm::sort(files);
+  return files;
+}
+
+// How far apart two sets of dimensions are: the sum of the logarithms of their ratios.
+double distance(llvm::ArrayRef<std::int64_t> a, llvm::ArrayRef<std::int64_t> b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (auto [x, y] : llvm::zip_equal(a, b)) sum += std::abs(std::log2(static_cast<double>(x + 1) / static_cast<double>(y + 1)));
+  return sum;
+}
+
+bool same_problem(const RecordProblem& a, const RecordProblem& b) {
+  return a.signature == b.signature && a.policy == b.policy && a.fuse == b.fuse;
+}
+
+Match match_of(const RecordProblem& have, const RecordProblem& want) {
+  if ((!want.device.empty() && have.device != want.device) || have.target != want.target) return Match::kOtherDevice;
+  if (have.dims == want.dims) return Match::kExact;
+  return have.bucket == want.bucket ? Match::kBucket : Match::kNearest;
+}
+
+}  // namespace
+
+RecordStore::Options RecordStore::Options::from_environment() {
+  const StoreOptions store = StoreOptions::from_environment();
+  Options options;
+  const char* directory = std::getenv("TILEWRIGHT_RECORDS_DIR");
+  if (directory != nullptr && *directory != '\0') {
+    options.directory = directory;
+  } else if (!store.directory.empty()) {
+    options.directory = store.directory + "/records";
+  }
+  for (const std::string& layer : store.layers) options.layers.push_back(layer + "/records");
+  return options;
+}
+
+llvm::Error RecordStore::write(const TuningRecord& record) const {
+  if (options_.directory.empty()) {
+    return make_error(Status::kIo, "records: no directory; set TILEWRIGHT_RECORDS_DIR (or TILEWRIGHT_CACHE_DIR)");
+  }
+  if (std::error_code error = llvm::sys::fs::create_directories(options_.directory))
+    return make_error(Status::kIo, "records: cannot make {}: {}", options_.directory, error.message());
+  const std::string path = options_.directory + "/" + record.file_name();
+  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream& os) {
+    os << record.text();
+    return llvm::Error::success();
+  });
+  if (error) return make_error(Status::kIo, "records: cannot write {}: {}", path, llvm::toString(std::move(error)));
+  return llvm::Error::success();
+}
+
+llvm::Expected<TuningRecord> read_record(const std::string& path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer) return make_error(Status::kIo, "cannot read {}: {}", path, buffer.getError().message());
+  auto record = TuningRecord::parse((*buffer)->getBuffer());
+  if (!record) return prefix_error(record.takeError(), path + ": ");
+  return record;
+}
+
+RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::StringRef space) const {
+  RecordHit hit;
+  double nearest = std::numeric_limits<double>::infinity();
+  std::vector<std::string> directories{options_.directory};
+  directories.insert(directories.end(), options_.layers.begin(), options_.layers.end());
+  for (const std::string& directory : directories) {
+    for (const std::string& path : record_files(directory)) {
+      if (!llvm::StringRef(fs::path(path).filename().string()).starts_with(problem.signature)) continue;
+      auto record = read_record(path);
+      if (!record) {
+        hit.notes.push_back(take_error_facts(record.takeError()).message + "; ignored");
+        continue;
+      }
+      if (!same_problem(record->problem(), problem)) continue;
+      if (record->space() != space) {
+        hit.notes.push_back(fmt::format("{}: its template's space has changed; ignored, tune again", path));
+        continue;
+      }
+      const Match match = match_of(record->problem(), problem);
+      const double apart = distance(record->problem().dims, problem.dims);
+      // Earlier layers go first among equals.
+      if (match > hit.match || (match == hit.match && !(apart < nearest))) continue;
+      hit.match = match;
+      hit.config = record->winner();
+      hit.path = path;
+      nearest = apart;
+    }
+  }
+  return hit;
+}
+
+std::vector<TuningRecord> RecordStore::related(const RecordProblem& problem, llvm::StringRef space) const {
+  std::vector<TuningRecord> records;
+  for (const RecordListing& listing : list()) {
+    if (!listing.problem.empty()) continue;
+    auto record = read_record(listing.path);
+    if (!record) {
+      llvm::consumeError(record.takeError());
+      continue;
+    }
+    if (record->problem().signature == problem.signature && record->space() == space) records.push_back(std::move(*record));
+  }
+  llvm::stable_sort(records, [&](const TuningRecord& a, const TuningRecord& b) {
+    return distance(a.problem().dims, problem.dims) < distance(b.problem().dims, problem.dims);
+  });
+  return records;
+}
+
+std::vector<RecordListing> RecordStore::list() const {
+  std::vector<RecordListing> listings;
+  std::vector<std::string> directories{options_.directory};
+  directories.insert(directories.end(), options_.layers.begin(), options_.layers.end());
+  for (const std::string& directory : directories) {
+    for (std::string& path : record_files(directory)) {
+      auto record = read_record(path);
+      std::string problem = record ? "" : take_error_facts(record.takeError()).message;
+      listings.push_back({std::move(path), directory, std::move(problem)});
+    }
+  }
+  return listings;
+}
+
+llvm::Expected<std::vector<std::string>> merge_records(const RecordStore& store, const std::string& from) {
+  if (!fs::is_directory(from)) return make_error(Status::kIo, "records merge: {} is no directory", from);
+  std::vector<std::string> lines;
+  for (const std::string& path : record_files(from)) {
+    auto theirs = read_record(path);
+    if (!theirs) {
+      lines.push_back(take_error_facts(theirs.takeError()).message + "; ignored");
+      continue;
+    }
+    auto ours = read_record(store.options().directory + "/" + theirs->file_name());
+    if (ours) {
+      if (!(theirs->winner_us() < ours->winner_us())) {
+        lines.push_back(
+            fmt::format("{}: kept ours, {:.2f} us against {:.2f}", theirs->file_name(), ours->winner_us(), theirs->winner_us()));
+        continue;
+      }
+    } else {
+      llvm::consumeError(ours.takeError());
+    }
+    if (llvm::Error error = store.write(*theirs)) return error;
+    lines.push_back(fmt::format("{}: taken, {:.2f} us", theirs->file_name(), theirs->winner_us()));
+  }
+  return lines;
+}
+
+}  // namespace tilewright

@@ -1,0 +1,228 @@
+#include "autotune/records.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "llvm/ADT/SmallString.h"
+#include "llvm/Support/FileSystem.h"
+#include "ops/json.h"
+#include "runtime/error.h"
+#include "tests/catch.h"
+
+using namespace tilewright;
+
+namespace {
+
+const char* const kGraph = R"j({"name": "g", "dims": {"N": {"default": 100, "min": 1, "max": 4096}},
+  "inputs": {"x": {"dtype": "f32", "shape": ["N", 40]}},
+  "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})j";
+
+Graph graph_of() {
+  auto graph = parse_description(kGraph);
+  if (!graph) FAIL(take_error_facts(graph.takeError()).message);
+  return std::move(*graph);
+}
+
+const ConfigOverrides kWinner{{"block_threads", 128}};
+
+// A record as a tuning at N makes it.
+TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", double us = 5, const std::string& space = "space-1") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{n};
+  const Verifier verifier(graph, dims);
+  VerificationReport report;
+  report.config = kWinner;
+  for (const VerifyCase& c : verifier.cases()) report.cases.push_back({c.name, true, 1e-7, ""});
+  auto verified = verifier.accept(kWinner, report);
+  if (!verified) FAIL(take_error_facts(verified.takeError()).message);
+  Candidate candidate;
+  candidate.config = kWinner;
+  candidate.fate = Fate::kMeasured;
+  candidate.samples_us = {us, us, us};
+  auto record = make_record(record_problem(graph, dims, device, Target{}, "cold"), *verified, {{candidate}, kWinner, space, {}});
+  if (!record) FAIL(take_error_facts(record.takeError()).message);
+  return std::move(*record);
+}
+
+struct Scratch {
+  Scratch() {
+    llvm::SmallString<128> made;
+    REQUIRE_FALSE(llvm::sys::fs::createUniqueDirectory("tilewright-records", made));
+    path = std::string(made);
+  }
+  ~Scratch() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+RecordHit look(const RecordStore& store, std::int64_t n, const std::string& device = "GPU A", const std::string& space = "space-1") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{n};
+  return store.lookup(record_problem(graph, dims, device, Target{}, "cold"), space);
+}
+
+void write(const RecordStore& store, const TuningRecord& record) {
+  if (llvm::Error error = store.write(record)) FAIL(take_error_facts(std::move(error)).message);
+}
+
+}  // namespace
+
+TEST_CASE("records: a lookup says how it matched", "[autotune]") {
+  const Scratch scratch;
+  const RecordStore store({scratch.path, {}});
+  CHECK(look(store, 100).match == Match::kNone);
+  write(store, record_at(100));
+  CHECK(look(store, 100).match == Match::kExact);
+  CHECK(look(store, 100).config == kWinner);
+  CHECK(look(store, 65).match == Match::kBucket);
+  CHECK(look(store, 64).match == Match::kNearest);
+  CHECK(look(store, 100, "GPU B").match == Match::kOtherDevice);
+  write(store, record_at(1000));
+  CHECK(look(store, 2000).path.find("-1000-") != std::string::npos);
+  CHECK(look(store, 20).path.find("-100-") != std::string::npos);
+}
+
+TEST_CASE("records: tuning and lookup put a size into the same bucket", "[autotune]") {
+  const Graph graph = graph_of();
+  for (std::int64_t n : {1, 2, 3, 64, 65, 100, 4096}) {
+    const std::vector<std::int64_t> dims{n};
+    const auto bucket = bucket_of(graph.symbols(), dims);
+    CHECK(bucket[0] >= n);
+    CHECK(bucket[0] < 2 * n);
+    CHECK(record_problem(graph, dims, "d", Target{}, "cold").bucket == bucket);
+    CHECK(bucket_of(graph.symbols(), bucket) == bucket);
+  }
+}
+
+TEST_CASE("records: a corrupt file, another version and a changed space are ignored with a note", "[autotune]") {
+  const Scratch scratch;
+  const RecordStore store({scratch.path, {}});
+  const TuningRecord record = record_at(100);
+  write(store, record);
+  const RecordHit other = look(store, 100, "GPU A", "space-2");
+  CHECK(other.match == Match::kNone);
+  REQUIRE(other.notes.size() == 1);
+  CHECK(other.notes[0].find("space has changed") != std::string::npos);
+  const std::string path = scratch.path + "/" + record.file_name();
+  std::string text = record.text();
+  auto rewrite = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes; };
+  for (const std::string& bad : {text.substr(0, text.size() / 2), std::string("{}"), std::string()}) {
+    rewrite(bad);
+    const RecordHit hit = look(store, 100);
+    CHECK(hit.match == Match::kNone);
+    CHECK(hit.notes.size() == 1);
+  }
+  const std::string version = "\"format\": 1";
+  text.replace(text.find(version), version.size(), "\"format\": 9");
+  rewrite(text);
+  REQUIRE(look(store, 100).notes.size() == 1);
+  CHECK(look(store, 100).notes[0].find("format 9") != std::string::npos);
+}
+
+TEST_CASE("records: an edited file whose winner was not verified is no record", "[autotune]") {
+  std::string text = record_at(100).text();
+  const std::string fate = "\"measured\"";
+  text.replace(text.find(fate), fate.size(), "\"wrong\"");
+  auto record = TuningRecord::parse(text);
+  REQUIRE_FALSE(static_cast<bool>(record));
+  CHECK(take_error_facts(record.takeError()).message.find("not verified") != std::string::npos);
+}
+
+TEST_CASE("records: the writable directory goes before the layers, and merging keeps the faster", "[autotune]") {
+  const Scratch mine, theirs;
+  const RecordStore layer({theirs.path, {}});
+  write(layer, record_at(100, "GPU A", 4));
+  const RecordStore store({mine.path, {theirs.path}});
+  CHECK(look(store, 100).path.find(theirs.path) == 0);
+  write(store, record_at(100, "GPU A", 5));
+  CHECK(look(store, 100).path.find(mine.path) == 0);
+  auto lines = merge_records(store, theirs.path);
+  REQUIRE(static_cast<bool>(lines));
+  REQUIRE(lines->size() == 1);
+  CHECK(lines->front().find("taken") != std::string::npos);
+  auto merged = read_record(look(store, 100).path);
+  REQUIRE(static_cast<bool>(merged));
+  CHECK(merged->winner_us() == 4);
+  CHECK(record_diff(*merged, record_at(100, "GPU A", 4)).empty());
+  CHECK(record_diff(*merged, record_at(100, "GPU A", 5)).find("5.00 us") != std::string::npos);
+}
+
+TEST_CASE("verifier: a report on another config, with a failed or a missing case, verifies nothing", "[autotune]") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{100};
+  const Verifier verifier(graph, dims);
+  VerificationReport report;
+  report.config = kWinner;
+  auto accepted = [&](const VerificationReport& r) {
+    auto verified = verifier.accept(kWinner, r);
+    if (verified) return true;
+    CHECK(take_error_facts(verified.takeError()).status == Status::kMismatch);
+    return false;
+  };
+  for (const VerifyCase& c : verifier.cases()) report.cases.push_back({c.name, true, 1e-7, ""});
+  CHECK(accepted(report));
+  VerificationReport failed = report;
+  failed.cases[1].passed = false;
+  CHECK_FALSE(accepted(failed));
+  VerificationReport missing = report;
+  missing.cases.erase(missing.cases.begin());
+  CHECK_FALSE(accepted(missing));
+  VerificationReport other = report;
+  other.config = {{"block_threads", 64}};
+  CHECK_FALSE(accepted(other));
+  auto back = parse_report(report_json(report));
+  REQUIRE(static_cast<bool>(back));
+  CHECK(accepted(*back));
+}
+
+namespace {
+
+// A runner that is wrong in one way.
+enum class Plant : std::uint8_t { kNone, kLastColumn, kNanOnly, kUnwritten, kUnstable, kError };
+class PlantedRunner : public CandidateRunner {
+ public:
+  PlantedRunner(const Graph& graph, Plant plant) : graph_(graph), plant_(plant) {}
+  llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides&, llvm::ArrayRef<std::int64_t> dims, llvm::ArrayRef<HostTensor> inputs,
+                                              std::uint32_t) override {
+    auto wanted = evaluate_reference(graph_, inputs, dims);
+    if (!wanted) return wanted.takeError();
+    if (plant_ == Plant::kError) return make_error(Status::kKernelFault, "y: the kernel wrote outside of it");
+    HostTensor y = HostTensor::make(DType::kF32, (*wanted)[0].shape);
+    for (std::int64_t i = 0; i < y.element_count(); ++i) {
+      double value = (*wanted)[0].values[static_cast<std::size_t>(i)];
+      if (plant_ == Plant::kLastColumn && i % 40 == 39) value *= 1.01;
+      if (plant_ == Plant::kNanOnly && std::isnan(value)) value = 0;
+      if (plant_ == Plant::kUnwritten && i == 7) value = std::nan("");
+      if (plant_ == Plant::kUnstable && i == 3 && ++runs_ % 2 == 0) value *= 1 + 1e-6;
+      y.set(i, value);
+    }
+    return std::vector<HostTensor>{std::move(y)};
+  }
+  llvm::Expected<std::vector<double>> time(const ConfigOverrides&, unsigned samples) override { return std::vector<double>(samples, 1.0); }
+
+ private:
+  const Graph& graph_;
+  Plant plant_;
+  int runs_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("verifier: planted faults are found and named", "[autotune]") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{100};
+  auto text = [&](Plant plant) {
+    Verifier verifier(graph, dims);
+    PlantedRunner runner(graph, plant);
+    auto report = verifier.check(kWinner, runner);
+    REQUIRE(static_cast<bool>(report));
+    auto verified = verifier.accept(kWinner, *report);
+    return verified ? std::string() : take_error_facts(verified.takeError()).message;
+  };
+  CHECK(text(Plant::kNone).empty());
+  CHECK(text(Plant::kLastColumn).find("case tails: y: ") == 0);
+  CHECK(text(Plant::kNanOnly).find("case special: y: ") == 0);
+  CHECK(text(Plant::kUnwritten).find("NaN or infinity out of place") != std::string::npos);
+  CHECK(text(Plant::kUnstable).find("different bits") != std::string::npos);
+  CHECK(text(Plant::kError).find("wrote outside") != std::string::npos);
+}
