@@ -1,0 +1,49 @@
+#include "autotune/host_runner.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autotune/prune.h"
+#include "runtime/error.h"
+
+namespace tilewright {
+
+std::vector<double> SimulatedTimer::samples(double true_us, unsigned count) {
+  auto uniform = [&] {  // SplitMix64, (0, 1]
+    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return static_cast<double>(((z ^ z >> 31) >> 11) + 1) * 0x1p-53;
+  };
+  std::vector<double> samples;
+  for (unsigned i = 0; i < count; ++i) {
+    const double gauss = std::sqrt(-2 * std::log(uniform())) * std::cos(2 * 3.14159265358979 * uniform());
+    samples.push_back(true_us * std::max(0.1, 1 + noise_ * gauss));
+  }
+  return samples;
+}
+
+HostRunner::HostRunner(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, CompileOptions options, const Target& target, double noise,
+                       std::uint64_t seed)
+    : graph_(graph), dims_(dims), options_(std::move(options)), target_(target), timer_(noise, seed), builder_(make_host_builder()) {}
+
+llvm::Expected<std::vector<HostTensor>> HostRunner::run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
+                                                        llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) {
+  RunOnHostOptions options;
+  options.compile = options_;
+  options.compile.overrides = config;
+  options.run.shift_elements = shift_elements;
+  auto result = run_on_host(graph_, inputs, dims, *builder_, options);
+  if (!result) return result.takeError();
+  return std::move(result->outputs);
+}
+
+llvm::Expected<std::vector<double>> HostRunner::time(const ConfigOverrides& config, unsigned samples) {
+  CompileOptions options = options_;
+  options.overrides = config;
+  auto prepared = prepare_program(graph_, options);
+  if (!prepared) return prepared.takeError();
+  return timer_.samples(predict_us(graph_, *prepared, dims_, options.device, sm_model(target_), DeviceRates()), samples);
+}
+
+}  // namespace tilewright

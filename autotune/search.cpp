@@ -1,0 +1,305 @@
+#include "autotune/search.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "llvm/ADT/STLExtras.h"
+#include "runtime/error.h"
+
+namespace tilewright {
+namespace {
+
+// Of the budget, for proposing and screening; the rest settles which of the best it is.
+constexpr double kSearchShare = 0.75;
+constexpr std::size_t kRestarts = 8;   // random configs proposed when no neighbour is left
+constexpr int kRestartTries = 400;     // to find that many the lowering accepts
+constexpr unsigned kFewestRounds = 6;  // before anything is dropped: fewer samples give no interval
+
+double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+Search::Search(const Space& space, Accepts accepts, CompilePool& pool, CandidateTester& tester, const Verifier& verifier,
+               TuneOptions options)
+    : space_(space),
+      accepts_(std::move(accepts)),
+      pool_(pool),
+      tester_(tester),
+      verifier_(verifier),
+      options_(std::move(options)),
+      random_state_(options_.seed) {
+  for (auto [index, candidate] : llvm::enumerate(options_.known)) known_[candidate.config] = index;
+}
+
+double Search::seconds() const { return now_s() - start_s_; }
+
+std::uint64_t Search::random() {  // SplitMix64
+  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+  return z ^ z >> 31;
+}
+
+bool Search::out_of_budget(double share) {
+  if (options_.interrupted && options_.interrupted()) {
+    result_.ended = "interrupted";
+    return true;
+  }
+  if (seconds() < options_.budget_s * share) return false;
+  result_.ended = "budget";
+  return true;
+}
+
+void Search::report(const char* phase) const {
+  if (!options_.progress) return;
+  TuneProgress progress;
+  progress.tried = result_.candidates.size();
+  progress.in_flight = pool_.pending();
+  progress.seconds = seconds();
+  progress.budget_s = options_.budget_s;
+  progress.phase = phase;
+  if (const auto order = by_time(); !order.empty()) progress.best_us = median_interval(result_.candidates[order.front()].samples_us).median;
+  if (!result_.candidates.empty()) progress.default_us = median_interval(result_.candidates.front().samples_us).median;
+  options_.progress(progress);
+}
+
+std::vector<std::size_t> Search::by_time() const {
+  std::vector<std::size_t> order;
+  for (auto [index, candidate] : llvm::enumerate(result_.candidates)) {
+    if (candidate.fate == Fate::kMeasured && !candidate.samples_us.empty()) order.push_back(index);
+  }
+  llvm::stable_sort(order, [&](std::size_t a, std::size_t b) {
+    return median_interval(result_.candidates[a].samples_us).median < median_interval(result_.candidates[b].samples_us).median;
+  });
+  return order;
+}
+
+bool Search::propose(const ConfigOverrides& config) {
+  if (!seen_.emplace(config, true).second) return false;
+  if (!accepts_(config)) return false;
+  queue_.push_back(config);
+  return true;
+}
+
+// The whole space where it is small: counted first, so that a large one is left to the local search.
+void Search::propose_all() {
+  constexpr std::int64_t kMostLowered = 4096;  // combinations that are worth lowering just to count
+  if (space_.combinations() > kMostLowered) return;
+  std::vector<ConfigOverrides> accepted;
+  for (std::int64_t index = 0; index < space_.combinations(); ++index) {
+    ConfigOverrides config = space_.combination(index);
+    if (!accepts_(config)) continue;
+    accepted.push_back(std::move(config));
+    if (static_cast<std::int64_t>(accepted.size()) > options_.exhaustive_limit) return;
+  }
+  result_.strategy = "exhaustive";
+  for (const ConfigOverrides& config : accepted) propose(config);
+}
+
+// One step up and down in each parameter, and in two at once where one doubles what the other halves.
+void Search::propose_neighbours(const ConfigOverrides& config) {
+  auto stepped = [&](ConfigOverrides from, const SpaceParameter& parameter, int step) -> std::optional<ConfigOverrides> {
+    const auto at = llvm::find(parameter.values, from.at(parameter.name)) - parameter.values.begin() + step;
+    if (at < 0 || at >= static_cast<std::ptrdiff_t>(parameter.values.size())) return std::nullopt;
+    from[parameter.name] = parameter.values[static_cast<std::size_t>(at)];
+    return from;
+  };
+  for (const SpaceParameter& parameter : space_.parameters) {
+    for (int step : {-1, 1}) {
+      if (auto neighbour = stepped(config, parameter, step)) propose(*neighbour);
+    }
+  }
+  for (const SpaceParameter& up : space_.parameters) {
+    for (const SpaceParameter& down : space_.parameters) {
+      if (&up == &down) continue;
+      auto first = stepped(config, up, 1);
+      if (!first) continue;
+      if (auto second = stepped(*first, down, -1)) propose(*second);
+    }
+  }
+}
+
+// More candidates when the queue is empty; false when there is nothing left to propose.
+bool Search::propose_more() {
+  if (result_.strategy == "exhaustive") return false;
+  for (std::size_t index : by_time()) {
+    const ConfigOverrides config = result_.candidates[index].config;
+    if (!expanded_.emplace(config, true).second) continue;
+    propose_neighbours(config);
+    if (next_ < queue_.size()) return true;
+  }
+  std::size_t found = 0;
+  for (int attempt = 0; attempt < kRestartTries && found < kRestarts; ++attempt) {
+    ConfigOverrides config;
+    for (const SpaceParameter& parameter : space_.parameters)
+      config[parameter.name] = parameter.values[static_cast<std::size_t>(random() % parameter.values.size())];
+    found += propose(config);
+  }
+  return found > 0;
+}
+
+void Search::keep(Candidate candidate) {
+  result_.candidates.push_back(std::move(candidate));
+  if (options_.save) options_.save(result_.candidates);
+  report("search");
+}
+
+llvm::Error Search::test(Candidate candidate) {
+  if (candidate.fate == Fate::kWaiting && !candidate.keys.empty()) {
+    auto [same, fresh] = by_keys_.emplace(candidate.keys, candidate.config);
+    if (!fresh) {
+      candidate.fate = Fate::kDuplicate;
+      candidate.reason = "the same kernels as " + config_text(same->second);
+    }
+  }
+  if (candidate.fate != Fate::kWaiting) {
+    keep(std::move(candidate));
+    return llvm::Error::success();
+  }
+  auto verdict = tester_.verify(candidate.config);
+  if (!verdict) return verdict.takeError();
+  candidate.fate = verdict->fate;
+  candidate.reason = verdict->reason;
+  if (candidate.fate == Fate::kMeasured) {
+    auto verified = verifier_.accept(candidate.config, verdict->report.value_or(VerificationReport{}));
+    if (verified) {
+      candidate.normwise_error = verified->normwise();
+      verified_.emplace(candidate.config, std::move(*verified));
+      auto timed = tester_.time(candidate.config, options_.screen_samples);
+      if (!timed) return timed.takeError();
+      candidate.fate = timed->fate;
+      candidate.reason = timed->reason;
+      candidate.samples_us = std::move(timed->samples_us);
+    } else {
+      candidate.fate = Fate::kWrong;
+      candidate.reason = take_error_facts(verified.takeError()).message;
+    }
+  }
+  keep(std::move(candidate));
+  return llvm::Error::success();
+}
+
+// Submits what the pool can take besides, then tests the oldest.
+llvm::Error Search::test_next() {
+  const std::size_t ahead = 2 * static_cast<std::size_t>(pool_.width()) + 1;
+  for (; next_ < queue_.size() && pool_.pending() < ahead; ++next_) {
+    const bool counted = options_.budget_candidates != 0;
+    if (counted && result_.candidates.size() + pool_.pending() >= options_.budget_candidates) break;
+    const auto found = known_.find(queue_[next_]);
+    if (found == known_.end()) {
+      pool_.submit(queue_[next_]);
+      continue;
+    }
+    const Candidate& known = options_.known[found->second];
+    if (!known.keys.empty()) by_keys_.emplace(known.keys, known.config);
+    keep(known);
+  }
+  if (pool_.pending() == 0) return llvm::Error::success();
+  return test(pool_.take());
+}
+
+llvm::Error Search::add_sample(std::size_t index) {
+  Candidate& candidate = result_.candidates[index];
+  auto timed = tester_.time(candidate.config, 1);
+  if (!timed) return timed.takeError();
+  candidate.fate = timed->fate;
+  candidate.reason = timed->reason;
+  candidate.samples_us.insert(candidate.samples_us.end(), timed->samples_us.begin(), timed->samples_us.end());
+  return llvm::Error::success();
+}
+
+// Rounds of one sample for each that is left, forwards and backwards in turn so that a drift of the clocks meets all alike. Who is slower
+// than the best with confidence is dropped; the default stays, so that no winner is ever slower.
+llvm::Error Search::settle() {
+  std::vector<std::size_t> left = by_time();
+  if (left.size() > options_.finalists) left.resize(options_.finalists);
+  const bool default_measured = !result_.candidates.empty() && result_.candidates.front().fate == Fate::kMeasured;
+  if (default_measured && !llvm::is_contained(left, std::size_t{0})) left.push_back(0);
+  for (unsigned round = 0; round < options_.most_rounds && left.size() > 1; ++round) {
+    if (out_of_budget(1.0)) return llvm::Error::success();
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (llvm::Error error = add_sample(left[round % 2 == 0 ? i : left.size() - 1 - i])) return error;
+    }
+    llvm::erase_if(left, [&](std::size_t index) { return result_.candidates[index].fate != Fate::kMeasured; });
+    report("final");
+    if (round + 1 < kFewestRounds) continue;
+    auto interval = [&](std::size_t index) { return median_interval(result_.candidates[index].samples_us); };
+    const std::size_t best =
+        *std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return interval(a).median < interval(b).median; });
+    const Interval fastest = interval(best);
+    const double band = fastest.median * (1 + options_.tie_band);
+    llvm::erase_if(left,
+                   [&](std::size_t index) { return index != 0 && index != best && interval(index).low > std::max(fastest.high, band); });
+    const bool settled = llvm::all_of(left, [&](std::size_t index) {
+      return index == best || interval(index).high <= band || interval(index).low > std::max(fastest.high, band);
+    });
+    if (settled) break;
+  }
+  if (result_.ended.empty()) result_.ended = "settled";
+  return llvm::Error::success();
+}
+
+// The first in the fixed order among those within the tie band of the fastest, verified in this process or once more.
+llvm::Error Search::choose_winner() {
+  while (true) {
+    const std::vector<std::size_t> order = by_time();
+    if (order.empty()) return llvm::Error::success();
+    auto median = [&](std::size_t index) { return median_interval(result_.candidates[index].samples_us).median; };
+    // Only as many samples make a median trustworthy as the longest-measured got half of.
+    std::size_t most = 0;
+    for (std::size_t index : order) most = std::max(most, result_.candidates[index].samples_us.size());
+    std::vector<std::size_t> measured;
+    for (std::size_t index : order) {
+      if (2 * result_.candidates[index].samples_us.size() >= most) measured.push_back(index);
+    }
+    const double band = median(measured.front()) * (1 + options_.tie_band);
+    std::size_t chosen = measured.front();
+    for (std::size_t index : measured) {
+      if (median(index) <= band && prefers(result_.candidates[index], result_.candidates[chosen])) chosen = index;
+    }
+    Candidate& candidate = result_.candidates[chosen];
+    if (auto found = verified_.find(candidate.config); found != verified_.end()) {
+      result_.winner = found->second;
+      return llvm::Error::success();
+    }
+    auto verdict = tester_.verify(candidate.config);
+    if (!verdict) return verdict.takeError();
+    auto verified = verifier_.accept(candidate.config, verdict->report.value_or(VerificationReport{}));
+    if (verified) {
+      result_.winner = std::move(*verified);
+      return llvm::Error::success();
+    }
+    candidate.reason = take_error_facts(verified.takeError()).message;
+    candidate.fate = verdict->fate == Fate::kMeasured ? Fate::kWrong : verdict->fate;
+  }
+}
+
+llvm::Expected<TuneResult> Search::run() {
+  start_s_ = now_s();
+  result_.strategy = "local search";
+  propose(space_.default_config());
+  for (const ConfigOverrides& hint : options_.hints) propose(hint);
+  propose_all();
+  while (true) {
+    if (next_ >= queue_.size() && pool_.pending() == 0 && !propose_more()) break;
+    if (llvm::Error error = test_next()) return error;
+    // The default is always tried: a budget of nothing still gives what there is.
+    if (out_of_budget(kSearchShare)) break;
+    if (options_.budget_candidates != 0 && result_.candidates.size() >= options_.budget_candidates) {
+      result_.ended = "budget";
+      break;
+    }
+  }
+  const std::string search_ended = result_.ended;
+  if (search_ended != "interrupted") {
+    result_.ended.clear();
+    if (llvm::Error error = settle()) return error;
+    if (result_.ended == "settled" && !search_ended.empty()) result_.ended = search_ended;
+  }
+  if (llvm::Error error = choose_winner()) return error;
+  if (options_.save) options_.save(result_.candidates);
+  result_.seconds = seconds();
+  return std::move(result_);
+}
+
+}  // namespace tilewright

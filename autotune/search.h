@@ -1,0 +1,93 @@
+// Finds the config of a problem: proposes candidates, has them compiled, verified and timed, and settles which is the best.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotune/candidate.h"
+#include "autotune/compile_pool.h"
+#include "autotune/tester.h"
+#include "autotune/verifier.h"
+#include "codegen/space.h"
+
+namespace tilewright {
+
+struct TuneProgress {
+  std::size_t tried = 0, in_flight = 0;
+  double best_us = 0, default_us = 0;  // 0: not known yet
+  double seconds = 0, budget_s = 0;
+  std::string phase;  // "search" or "final"
+};
+
+struct TuneOptions {
+  double budget_s = 60;
+  std::size_t budget_candidates = 0;   // 0: as many as the time allows
+  std::int64_t exhaustive_limit = 64;  // spaces of up to so many accepted configs are tried whole
+  std::uint64_t seed = 1;              // of the search's random restarts
+  double tie_band = 0.01;
+  unsigned screen_samples = 3;  // a candidate gets when it is first timed
+  unsigned most_rounds = 24;    // of the final comparison, a sample each
+  std::size_t finalists = 12;
+  std::vector<ConfigOverrides> hints;  // winners of related records, tried after the default
+  std::vector<Candidate> known;        // of an interrupted run: not tried again
+  std::function<void(const TuneProgress&)> progress = {};
+  std::function<void(llvm::ArrayRef<Candidate>)> save = {};  // after each candidate
+  std::function<bool()> interrupted = {};                    // true: stop and take the best so far
+};
+
+struct TuneResult {
+  std::vector<Candidate> candidates;  // the default first, then in the order tried
+  std::optional<Verified> winner;     // empty: no candidate passed
+  std::string strategy;               // "exhaustive" or "local search"
+  std::string ended;                  // "settled", "budget", "interrupted"
+  double seconds = 0;
+};
+
+class Search {
+ public:
+  // `accepts`: whether the lowering takes a config. References must outlive the search.
+  using Accepts = std::function<bool(const ConfigOverrides&)>;
+  Search(const Space& space, Accepts accepts, CompilePool& pool, CandidateTester& tester, const Verifier& verifier, TuneOptions options);
+
+  // Errors of the tester that end the search.
+  llvm::Expected<TuneResult> run();
+
+ private:
+  bool propose(const ConfigOverrides& config);  // false: seen before or refused
+  void propose_all();
+  bool propose_more();
+  void propose_neighbours(const ConfigOverrides& config);
+  llvm::Error test_next();
+  llvm::Error test(Candidate candidate);
+  void keep(Candidate candidate);
+  llvm::Error settle();
+  llvm::Error add_sample(std::size_t index);
+  llvm::Error choose_winner();
+  std::vector<std::size_t> by_time() const;  // measured candidates, the fastest first
+  bool out_of_budget(double share);
+  double seconds() const;
+  void report(const char* phase) const;
+  std::uint64_t random();
+
+  const Space& space_;
+  Accepts accepts_;
+  CompilePool& pool_;
+  CandidateTester& tester_;
+  const Verifier& verifier_;
+  TuneOptions options_;
+  TuneResult result_;
+  std::map<ConfigOverrides, bool> seen_;
+  std::map<ConfigOverrides, std::size_t> known_;
+  std::map<ConfigOverrides, Verified> verified_;
+  std::map<std::vector<std::string>, ConfigOverrides> by_keys_;
+  std::map<ConfigOverrides, bool> expanded_;  // whose neighbours were proposed
+  std::vector<ConfigOverrides> queue_;        // proposed, not yet submitted
+  std::size_t next_ = 0;
+  std::uint64_t random_state_;
+  double start_s_ = 0;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,80 @@
+// Where candidates run: in this process, or in a spawned helper that may crash or hang without harm.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autotune/candidate.h"
+#include "autotune/verifier.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/Error.h"
+
+namespace tilewright {
+
+// What came of one try of one candidate. fate is kMeasured when it went well.
+struct Trial {
+  Fate fate = Fate::kMeasured;
+  std::string reason;
+  std::optional<VerificationReport> report;  // of verify()
+  std::vector<double> samples_us;            // of time()
+};
+
+// Errors end the search: what concerns one candidate is its fate.
+class CandidateTester {
+ public:
+  virtual ~CandidateTester() = default;
+  virtual llvm::Expected<Trial> verify(const ConfigOverrides& config) = 0;
+  virtual llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) = 0;
+};
+
+// In this process. References must outlive it.
+class LocalTester : public CandidateTester {
+ public:
+  LocalTester(Verifier& verifier, CandidateRunner& runner) : verifier_(verifier), runner_(runner) {}
+  llvm::Expected<Trial> verify(const ConfigOverrides& config) override;
+  llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) override;
+
+ private:
+  Verifier& verifier_;
+  CandidateRunner& runner_;
+};
+
+// Answers the requests of a HelperTester on `in` with lines on `out` until `in` ends. A request that this cannot read ends it: error
+// kCorrupt. Both files stay the caller's.
+llvm::Error serve_tester(CandidateTester& tester, int in, int out);
+
+struct HelperOptions {
+  std::string program;                 // absolute path
+  std::vector<std::string> arguments;  // without the program's name
+  double verify_limit_s = 120;         // of one verification, the first also making the references
+  double time_limit_s = 10;            // of one timing
+  unsigned most_starts_without_answer = 3;
+};
+
+// Requests to a helper process, started at the first and again after one that died or was killed for taking too long.
+class HelperTester : public CandidateTester {
+ public:
+  explicit HelperTester(HelperOptions options) : options_(std::move(options)) {}
+  ~HelperTester() override;  // ends the helper
+  HelperTester(const HelperTester&) = delete;
+  HelperTester& operator=(const HelperTester&) = delete;
+  llvm::Expected<Trial> verify(const ConfigOverrides& config) override;
+  llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) override;
+  // Process id of the helper, -1 without one.
+  int process() const { return pid_; }
+  unsigned starts() const { return starts_; }
+
+ private:
+  llvm::Error start();
+  std::string stop();  // what ended it
+  llvm::Expected<Trial> ask(llvm::json::Object request, double limit_s);
+
+  HelperOptions options_;
+  int pid_ = -1, to_ = -1, from_ = -1;
+  unsigned starts_ = 0, starts_without_answer_ = 0;
+  std::string buffer_;
+};
+
+}  // namespace tilewright

@@ -1,0 +1,239 @@
+#include "autotune/search.h"
+
+#include <cmath>
+
+#include "autotune/host_runner.h"
+#include "autotune/records.h"
+#include "llvm/ADT/STLExtras.h"
+#include "ops/json.h"
+#include "runtime/error.h"
+#include "tests/catch.h"
+
+using namespace tilewright;
+
+namespace {
+
+const char* const kGraph = R"j({"name": "g", "dims": {"N": {"default": 6, "min": 1, "max": 64}},
+  "inputs": {"x": {"dtype": "f32", "shape": ["N", 40]}},
+  "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})j";
+
+Graph graph_of(const std::string& json) {
+  auto graph = parse_description(json);
+  if (!graph) FAIL(take_error_facts(graph.takeError()).message);
+  return std::move(*graph);
+}
+
+// A space of made-up parameters with a bowl of times, its bottom at a = 8, b = 4; configs may be planted to fail.
+Space bowl_space() {
+  Space space;
+  space.parameters = {{"a", {1, 2, 4, 8, 16, 32}, 1, ""}, {"b", {1, 2, 4, 8, 16}, 16, ""}, {"c", {0, 1, 2, 3}, 0, ""}};
+  return space;
+}
+
+double bowl_us(const ConfigOverrides& config) {
+  const double a = std::log2(static_cast<double>(config.at("a"))) - 3, b = std::log2(static_cast<double>(config.at("b"))) - 2;
+  return 10 + a * a + b * b + 0.3 * static_cast<double>(config.at("c"));
+}
+
+class FakeCompiler : public CandidateCompiler {
+ public:
+  Candidate compile(const ConfigOverrides& config) override {
+    Candidate candidate;
+    candidate.config = config;
+    candidate.keys = {config_text(config)};
+    candidate.resources.registers = config.at("a");
+    if (config.at("c") == 3) {
+      candidate.fate = Fate::kPruned;
+      candidate.reason = "4096 bytes of local memory";
+    }
+    return candidate;
+  }
+};
+
+class FakeTester : public CandidateTester {
+ public:
+  FakeTester(const Verifier& verifier, double noise, std::uint64_t seed) : verifier_(verifier), timer_(noise, seed) {}
+  llvm::Expected<Trial> verify(const ConfigOverrides& config) override {
+    ++verifications;
+    Trial trial;
+    if (auto planted = plants.find(config); planted != plants.end() && planted->second != Fate::kMeasured) {
+      trial.fate = planted->second;
+      trial.reason = "planted";
+      return trial;
+    }
+    trial.report.emplace();
+    trial.report->config = config;
+    for (const VerifyCase& c : verifier_.cases()) trial.report->cases.push_back({c.name, true, 1e-7, ""});
+    if (!passing) trial.report->cases.pop_back();
+    return trial;
+  }
+  llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) override {
+    Trial trial;
+    trial.samples_us = timer_.samples(bowl_us(config), samples);
+    return trial;
+  }
+  std::map<ConfigOverrides, Fate> plants;
+  bool passing = true;
+  int verifications = 0;
+
+ private:
+  const Verifier& verifier_;
+  SimulatedTimer timer_;
+};
+
+struct Bench {
+  explicit Bench(double noise = 0.003, std::uint64_t seed = 1)
+      : graph(graph_of(kGraph)), verifier(graph, graph.default_dims()), tester(verifier, noise, seed), pool(compiler, {1, 20, 1u << 30}) {}
+  TuneResult run(TuneOptions options) {
+    Search search(
+        space, [](const ConfigOverrides&) { return true; }, pool, tester, verifier, std::move(options));
+    auto result = search.run();
+    if (!result) FAIL(take_error_facts(result.takeError()).message);
+    return std::move(*result);
+  }
+  Space space = bowl_space();
+  Graph graph;
+  Verifier verifier;
+  FakeTester tester;
+  FakeCompiler compiler;
+  CompilePool pool;
+};
+
+const ConfigOverrides kBest{{"a", 8}, {"b", 4}, {"c", 0}};
+
+TuneOptions local(std::size_t candidates) {
+  TuneOptions options;
+  options.exhaustive_limit = 10;
+  options.budget_candidates = candidates;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("search: a small space is tried whole and the fastest wins", "[autotune]") {
+  Bench bench;
+  TuneOptions options;
+  options.exhaustive_limit = 1000;
+  const TuneResult result = bench.run(options);
+  CHECK(result.strategy == "exhaustive");
+  CHECK(result.candidates.size() == 6 * 5 * 4);
+  REQUIRE(result.winner.has_value());
+  CHECK(result.winner->config() == kBest);
+  CHECK(result.candidates.front().config == bench.space.default_config());
+}
+
+TEST_CASE("search: the local search finds the bottom with part of the candidates", "[autotune]") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Bench bench(0.003, seed);
+    const TuneResult result = bench.run(local(60));
+    CHECK(result.strategy == "local search");
+    CHECK(result.candidates.size() <= 60);
+    REQUIRE(result.winner.has_value());
+    CHECK(result.winner->config() == kBest);
+  }
+}
+
+TEST_CASE("search: what is wrong, crashes or hangs costs itself alone and keeps its reason", "[autotune]") {
+  Bench bench;
+  bench.tester.plants = {
+      {kBest, Fate::kWrong}, {{{"a", 4}, {"b", 4}, {"c", 0}}, Fate::kCrashed}, {{{"a", 16}, {"b", 4}, {"c", 0}}, Fate::kTimedOut}};
+  TuneOptions options;
+  options.exhaustive_limit = 1000;
+  const TuneResult result = bench.run(options);
+  REQUIRE(result.winner.has_value());
+  CHECK(result.winner->config() == ConfigOverrides{{"a", 8}, {"b", 4}, {"c", 1}});
+  std::size_t planted = 0, pruned = 0;
+  for (const Candidate& c : result.candidates) {
+    planted += c.reason == "planted";
+    pruned += c.fate == Fate::kPruned;
+    if (c.fate != Fate::kMeasured) CHECK(!c.reason.empty());
+  }
+  CHECK(planted == 3);
+  CHECK(pruned == 30);
+}
+
+TEST_CASE("search: without a complete verification there is no winner", "[autotune]") {
+  Bench bench;
+  bench.tester.passing = false;
+  const TuneResult result = bench.run(local(12));
+  CHECK_FALSE(result.winner.has_value());
+  for (const Candidate& c : result.candidates) CHECK(c.fate != Fate::kMeasured);
+}
+
+TEST_CASE("search: a tie goes to fewer resources and never beyond the tie band of the default", "[autotune]") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Bench bench(0.002, seed);
+    bench.space.parameters = {{"a", {8, 8 + 1}, 9, ""}, {"b", {4}, 4, ""}, {"c", {0}, 0, ""}};  // 10.0 and 10.03 us
+    const TuneResult result = bench.run({});
+    REQUIRE(result.winner.has_value());
+    CHECK(result.winner->config().at("a") == 8);
+  }
+}
+
+TEST_CASE("search: an interrupted run gives the best so far, and continuing ends with the same winner", "[autotune]") {
+  Bench whole;
+  const TuneResult all = whole.run(local(60));
+  Bench first;
+  TuneOptions options = local(60);
+  std::vector<Candidate> saved;
+  options.save = [&](llvm::ArrayRef<Candidate> candidates) { saved.assign(candidates.begin(), candidates.end()); };
+  options.interrupted = [&] { return saved.size() >= 17; };
+  const TuneResult part = first.run(options);
+  CHECK(part.ended == "interrupted");
+  CHECK(part.candidates.size() == 17);
+  REQUIRE(part.winner.has_value());
+  Bench second;
+  TuneOptions more = local(60);
+  more.known = saved;
+  const TuneResult rest = second.run(more);
+  REQUIRE(rest.winner.has_value());
+  CHECK(rest.winner->config() == all.winner->config());
+  CHECK(second.tester.verifications <= 60 - 17 + 1);
+}
+
+TEST_CASE("search: a budget of no time still tries the default", "[autotune]") {
+  Bench bench;
+  TuneOptions options;
+  options.budget_s = 0;
+  const TuneResult result = bench.run(options);
+  REQUIRE(result.winner.has_value());
+  CHECK(result.winner->config() == bench.space.default_config());
+  CHECK(result.ended == "budget");
+}
+
+TEST_CASE("search: real kernels on the CPU, timed by a simulation, become a record", "[autotune]") {
+  const Graph graph = graph_of(kGraph);
+  const auto dims = graph.default_dims();
+  auto space = make_space(graph, {});
+  REQUIRE(static_cast<bool>(space));
+  Verifier verifier(graph, dims);
+  HostRunner runner(graph, dims, {}, Target{}, 0.002, 1);
+  LocalTester tester(verifier, runner);
+  class Lowering : public CandidateCompiler {
+   public:
+    Candidate compile(const ConfigOverrides& config) override {
+      Candidate candidate;
+      candidate.config = config;
+      return candidate;
+    }
+  } compiler;
+  CompilePool pool(compiler, {1, 20, 1u << 30});
+  TuneOptions options = local(3);
+  Search search(
+      *space,
+      [&](const ConfigOverrides& config) {
+        return !static_cast<bool>(take_error_facts(check_config(graph, {}, *space, config)).message.size());
+      },
+      pool, tester, verifier, options);
+  auto result = search.run();
+  if (!result) FAIL(take_error_facts(result.takeError()).message);
+  for (const Candidate& c : result->candidates) INFO(c.name() << ": " << c.reason);
+  REQUIRE(result->winner.has_value());
+  CHECK(result->winner->report().cases.size() == 5);
+  auto record = make_record(record_problem(graph, dims, "host", Target{}, "simulated"), *result->winner,
+                            {result->candidates, space->default_config(), space->identity(), {}});
+  REQUIRE(static_cast<bool>(record));
+  auto back = TuningRecord::parse(record->text());
+  if (!back) FAIL(take_error_facts(back.takeError()).message);
+  CHECK(back->text() == record->text());
+}
