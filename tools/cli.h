@@ -44,6 +44,9 @@ Action add_show(CLI::App& app);
 Action add_compile(CLI::App& app);
 Action add_run(CLI::App& app);
 Action add_bench(CLI::App& app);
+Action add_tune(CLI::App& app);
+Action add_tune_helper(CLI::App& app);
+Action add_records(CLI::App& app);
 Action add_cache(CLI::App& app);
 
 // Names of all commands, in the order of the help text.

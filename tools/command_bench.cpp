@@ -43,6 +43,7 @@ struct Result {
   Timing timing;
   Cost cost;
   std::size_t kernels = 0;
+  Match match = Match::kNone;  // of the tuning record whose config it is
 };
 
 // Every file with every --case (or once, without any).
@@ -92,7 +93,7 @@ llvm::Expected<Result> time_case(const Options& options, const ConfigOverrides& 
   auto step = [&] { progress.advance(); };
   auto timing = options.protocol == "kernelbench" ? timer.kernelbench(launch, {}, step) : timer.kernelbot(launch, {}, step);
   if (!timing) return timing.takeError();
-  return Result{&which, *timing, graph_cost(which.graph, which.dims), (*program)->compiled().artifacts.size()};
+  return Result{&which, *timing, graph_cost(which.graph, which.dims), (*program)->compiled().artifacts.size(), (*program)->match()};
 }
 
 // Time that bytes take at a bandwidth; 0 when it is unknown.
@@ -107,6 +108,7 @@ std::string result_text(const Result& result, const Bandwidth& bandwidth) {
   text += fmt::format("  time      {:.2f} us mean of {}{}, std {:.2f}, median {:.2f}, min {:.2f}; {}\n", timing.mean_us, timing.samples,
                       timing.runs_per_sample > 1 ? fmt::format(" samples of {} runs", timing.runs_per_sample) : " runs", timing.std_us,
                       timing.median_us, timing.min_us, count_text(result.kernels, "kernel"));
+  if (result.match != Match::kNone) text += fmt::format("  config    of a tuning record ({} match)\n", match_name(result.match));
   text += fmt::format("  achieved  {:.3f} TB/s, {:.2f} Tflop/s\n", static_cast<double>(result.cost.bytes) / seconds * 1e-12,
                       static_cast<double>(result.cost.flops) / seconds * 1e-12);
   text += fmt::format(
@@ -123,6 +125,7 @@ llvm::json::Object result_json(const Result& result, const Bandwidth& bandwidth)
                             {"file", result.which->file},
                             {"dims", dims_json(result.which->graph, result.which->dims)},
                             {"kernels", json_count(result.kernels)},
+                            {"record", match_name(result.match)},
                             {"mean_us", json_number(timing.mean_us)},
                             {"std_us", json_number(timing.std_us)},
                             {"median_us", json_number(timing.median_us)},

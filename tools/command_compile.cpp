@@ -7,6 +7,7 @@
 #include "ops/json.h"
 #include "tools/cli.h"
 #include "tools/progress.h"
+#include "tools/use_records.h"
 
 namespace tilewright::cli {
 namespace {
@@ -46,6 +47,7 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
       compile.plan.fuse = !options.no_fuse;
       compile.device = device_model(target);
       compile.overrides = *overrides;
+      if (compile.overrides.empty()) use_record(*graph, sized->dims, "", target, compile);
       auto prepared = prepare_program(*graph, compile);
       if (!prepared) return prepared.takeError();
       for (KernelSource& source : prepared->sources)

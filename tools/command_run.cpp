@@ -116,6 +116,7 @@ struct GpuResult {
   std::optional<std::string> unstable;  // name of an output whose bits differed
   Timing timing;
   double datasheet_bandwidth = 0;
+  Match match = Match::kNone;  // of the tuning record whose config it is
 };
 
 constexpr unsigned kQuickRuns = 21;
@@ -169,6 +170,7 @@ llvm::Expected<GpuResult> compute_on_gpu(const RunOptions& options, const Graph&
   if (!timer) return timer.takeError();
   auto result = launch_twice(graph, **program, *timer);
   if (!result) return result.takeError();
+  result->match = (*program)->match();
   result->device = session.facts.name;
   result->target = session.target.name();
   result->datasheet_bandwidth = session.facts.datasheet_bandwidth;
@@ -195,6 +197,7 @@ Output report_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<
     json["device"] = result.device;
     json["target"] = result.target;
     json["kernels"] = std::move(kernels);
+    json["record"] = match_name(result.match);
     json["compared"] = !options.no_reference;
     json["outputs"] = std::move(judgement.json);
     json["same_bits_twice"] = !result.unstable;
@@ -208,6 +211,7 @@ Output report_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<
                 fmt::format("{} ({}), {}\n", result.device, result.target, count_text(result.artifacts.size(), "kernel"));
   for (const auto& artifact : result.artifacts)
     output.text += fmt::format("  {} from {}\n", artifact->entry, origin_name(artifact->origin));
+  if (result.match != Match::kNone) output.text += fmt::format("config of a tuning record ({} match)\n", match_name(result.match));
   output.text += judgement.text;
   output.text += fmt::format("same bits on a second launch: {}\n", same_bits);
   output.text += fmt::format("quick time {} (median of {}, cold L2), floor {} for {} at the datasheet's bandwidth ({:.2f} x)\n",

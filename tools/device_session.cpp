@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
+#include "tools/use_records.h"
 
 namespace tilewright::cli {
 namespace {
@@ -63,11 +64,14 @@ Target default_target(Builder& builder) {
 llvm::Expected<std::unique_ptr<LoadedProgram>> LoadedProgram::create(DeviceSession& session, Builder& builder, const Graph& graph,
                                                                      llvm::ArrayRef<std::int64_t> dims, CompileOptions options) {
   options.device = device_model(session.target);
+  Match match = Match::kNone;
+  if (options.overrides.empty()) match = use_record(graph, dims, session.facts.name, session.target, options).match;
   auto compiled = compile_program(graph, session.target, builder, options);
   if (!compiled) return compiled.takeError();
   auto program = load_program(*session.driver, *compiled);
   if (!program) return program.takeError();
   std::unique_ptr<LoadedProgram> loaded(new LoadedProgram(*session.driver, std::move(*compiled), std::move(*program), dims));
+  loaded->match_ = match;
   if (llvm::Error error = loaded->allocate()) return error;
   return loaded;
 }

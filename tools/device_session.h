@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "autotune/records.h"
 #include "codegen/compile.h"
 #include "ops/tensor.h"
 #include "runtime/device.h"
@@ -29,13 +30,16 @@ Target default_target(Builder& builder);
 
 class LoadedProgram {
  public:
-  // Compiles for the session's target (whose device model replaces the one in `options`), loads, allocates. Errors of compile_program,
+  // Compiles for the session's target (whose device model replaces the one in `options`), with the config of a tuning record where there is
+  // one and options.overrides is empty; loads, allocates. Errors of compile_program,
   // Program::create and DeviceBuffer.
   static llvm::Expected<std::unique_ptr<LoadedProgram>> create(DeviceSession& session, Builder& builder, const Graph& graph,
                                                                llvm::ArrayRef<std::int64_t> dims, CompileOptions options);
 
   const CompiledProgram& compiled() const { return compiled_; }
   const Program& program() const { return *program_; }
+  // How the tuning record matched that gave the config; kNone for the default or a config of the caller's.
+  Match match() const { return match_; }
   std::uint64_t workspace_bytes() const { return workspace_.bytes(); }
 
   // Host tensors in the order of graph.inputs(); done when it returns.
@@ -53,6 +57,7 @@ class LoadedProgram {
 
   const Driver* driver_;
   CompiledProgram compiled_;
+  Match match_ = Match::kNone;
   std::unique_ptr<Program> program_;
   llvm::SmallVector<std::int64_t, 4> dims_;
   std::vector<DeviceBuffer> inputs_, outputs_;

@@ -26,12 +26,17 @@ constexpr CommandEntry kCommands[] = {
     {"compile", "compile descriptions into the store; needs no GPU", add_compile},
     {"run", "run on seeded data or files and compare with the reference", add_run},
     {"bench", "time a description against its floor", add_bench},
+    {"tune", "find, verify and record the fastest config of a description", add_tune},
+    {"records", "look into what tunings found", add_records},
     {"cache", "look into the store", add_cache},
 };
 
+constexpr llvm::StringRef kHelperCommand = "tune-helper";
+
 constexpr const char* kExitHelp =
     "Exit status: 0 good, 1 the thing asked about is bad, 2 usage or bad input, 3 the machine lacks what is needed.\n"
-    "Environment: TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_LAYERS, TILEWRIGHT_NVRTC, TILEWRIGHT_HOST_CXX, TILEWRIGHT_LOG.";
+    "Environment: TILEWRIGHT_CACHE_DIR, TILEWRIGHT_CACHE_LAYERS, TILEWRIGHT_RECORDS_DIR, TILEWRIGHT_NVRTC, TILEWRIGHT_HOST_CXX, "
+    "TILEWRIGHT_LOG.";
 
 // One line on stderr; what follows the first line of a message (a compiler's log) comes after it, indented.
 int fail(llvm::StringRef message, ExitStatus status) {
@@ -70,9 +75,11 @@ int run_tool(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(entry.name.str(), entry.summary);
     actions.emplace_back(command, entry.add(*command));
   }
+  CLI::App* helper = app.add_subcommand(kHelperCommand.str(), "");
+  actions.emplace_back(helper, add_tune_helper(*helper));
   if (argc < 2)
     return fail(fmt::format("no command given; the commands are {} (--help says more)", llvm::join(command_names(), ", ")), kUsage);
-  if (argv[1][0] != '-' && !llvm::is_contained(command_names(), argv[1])) return unknown_command(argv[1]);
+  if (argv[1][0] != '-' && argv[1] != kHelperCommand && !llvm::is_contained(command_names(), argv[1])) return unknown_command(argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {

@@ -1,0 +1,107 @@
+// tilewright tune and records, on a machine without a GPU: kernels on the CPU, simulated times.
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/catch.h"
+#include "tests/tools/tool_process.h"
+
+using namespace tilewright_tests;
+
+namespace {
+
+// A store and records of the test's own.
+struct TuneHome {
+  ScratchDirectory scratch;
+  Environment environment{{"TILEWRIGHT_CACHE_DIR", scratch.path("store")}, {"TILEWRIGHT_RECORDS_DIR", scratch.path("records")}};
+  std::string file = scratch.write("softmax.json", kSoftmax);
+  ToolRun tune(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"tune", file, "--on", "host"});
+    return run_tool(more, environment);
+  }
+  std::size_t record_count() const {
+    std::size_t count = 0;
+    if (std::filesystem::exists(scratch.path("records"))) {
+      for (const auto& entry : std::filesystem::directory_iterator(scratch.path("records"))) count += entry.path().extension() == ".json";
+    }
+    return count;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("tune: a few candidates on the CPU become a record that the records commands read", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  const llvm::json::Object first = json_of(home.tune({"--budget", "4c", "--json"}));
+  const llvm::json::Array* tuned = first.getArray("tuned");
+  REQUIRE(tuned != nullptr);
+  REQUIRE(tuned->size() == 1);
+  const llvm::json::Object& one = *(*tuned)[0].getAsObject();
+  CHECK(one.getString("strategy") == llvm::StringRef("local search"));
+  CHECK(one.getString("ended") == llvm::StringRef("budget"));
+  REQUIRE(one.getNumber("winner_us").has_value());
+  CHECK(*one.getNumber("winner_us") <= *one.getNumber("default_us") * 1.01);
+  REQUIRE(home.record_count() == 1);
+
+  const ToolRun ls = run_tool({"records", "ls"}, home.environment);
+  CHECK(ls.status == 0);
+  CHECK(contains(ls.out, "small_softmax"));
+  CHECK(contains(ls.out, "simulated"));
+  const std::string name = ls.out.substr(0, 12);
+  const ToolRun show = run_tool({"records", "show", name}, home.environment);
+  CHECK(show.status == 0);
+  CHECK(contains(show.out, "winner"));
+  CHECK(contains(show.out, "\"nvrtc\""));
+  const ToolRun diff = run_tool({"records", "diff", name, name}, home.environment);
+  CHECK(diff.out == "both say the same\n");
+
+  ScratchDirectory other;
+  Environment elsewhere = home.environment;
+  elsewhere["TILEWRIGHT_RECORDS_DIR"] = other.path("records");
+  const ToolRun merged = run_tool({"records", "merge", home.scratch.path("records")}, elsewhere);
+  CHECK(merged.status == 0);
+  CHECK(contains(merged.out, "taken"));
+
+  std::ofstream(home.scratch.path("records/broken.json")) << "{";
+  const ToolRun bad = run_tool({"records", "ls"}, home.environment);
+  CHECK(bad.status == 1);
+  CHECK(contains(bad.out, "(ignored)"));
+}
+
+TEST_CASE("tune: bad budgets, policies and files are refused before anything runs", "[tools]") {
+  const TuneHome home;
+  for (const char* budget : {"0", "-3", "0s", "soon", "5h", ""}) {
+    INFO(budget);
+    check_failure(home.tune({std::string("--budget=") + budget}), 2, {});
+  }
+  check_failure(home.tune({"--policy", "hot"}), 2, {"wanted cold, warm or plain"});
+  check_failure(run_tool({"tune", "/nonexistent.json", "--on", "host"}), 2, {"/nonexistent.json"});
+  ScratchDirectory empty;
+  check_failure(run_tool({"tune", empty.path(), "--on", "host"}), 2, {"no description"});
+  check_failure(run_tool({"records", "show", "abc"}, home.environment), 2, {"none begins with abc"});
+  CHECK(home.record_count() == 0);
+}
+
+TEST_CASE("tune: without a GPU the machine lacks what is needed; a named target gets its first guess", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  Environment environment = home.environment;
+  environment.merge(without_driver());
+  check_failure(run_tool({"tune", home.file}, environment), 3, {});
+  const ToolRun absent = run_tool({"tune", home.file, "--target", "sm_100a"}, environment);
+  INFO(absent.err);
+  CHECK(absent.status == 0);
+  CHECK(contains(absent.out, "first guess"));
+  CHECK(home.record_count() == 0);
+}
+
+TEST_CASE("show: the space lists parameters, values and the default", "[tools]") {
+  ScratchDirectory scratch;
+  const std::string file = scratch.write("two.json", kTwoKernels);
+  const ToolRun text = run_tool({"show", file, "--what", "space"});
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "1.axis_threads"));
+  const llvm::json::Object json = json_of(run_tool({"show", file, "--what", "space", "--json"}));
+  REQUIRE(json.getArray("parameters") != nullptr);
+  CHECK(json.getObject("default")->getInteger("0.block_threads").has_value());
+}
