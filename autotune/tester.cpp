@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/error.h"
 
@@ -109,7 +110,8 @@ llvm::Expected<Trial> LocalTester::verify(const ConfigOverrides& config) {
   Trial trial;
   auto verified = verifier_.accept(config, *report);
   if (!verified) {
-    trial.fate = Fate::kWrong;
+    const bool launched = llvm::all_of(report->cases, [](const CaseReport& c) { return c.launched; });
+    trial.fate = launched ? Fate::kWrong : Fate::kCrashed;
     trial.reason = take_error_facts(verified.takeError()).message;
   }
   trial.report = std::move(*report);

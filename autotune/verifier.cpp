@@ -105,7 +105,8 @@ llvm::json::Object report_json(const VerificationReport& report) {
   llvm::json::Array cases;
   for (const CaseReport& c : report.cases) {
     llvm::json::Value normwise = std::isfinite(c.normwise) ? llvm::json::Value(c.normwise) : llvm::json::Value(nullptr);
-    cases.push_back(llvm::json::Object{{"name", c.name}, {"passed", c.passed}, {"normwise", std::move(normwise)}, {"text", c.text}});
+    cases.push_back(llvm::json::Object{
+        {"name", c.name}, {"passed", c.passed}, {"normwise", std::move(normwise)}, {"text", c.text}, {"launched", c.launched}});
   }
   return llvm::json::Object{
       {"config", config_json(report.config)}, {"cases", std::move(cases)}, {"skipped", llvm::json::Array(report.skipped)}};
@@ -124,7 +125,8 @@ llvm::Expected<VerificationReport> parse_report(const llvm::json::Value& json) {
     const llvm::json::Object* c = value.getAsObject();
     if (c == nullptr) return make_error(Status::kCorrupt, "verification report: a case is no object");
     report.cases.push_back({c->getString("name").value_or("").str(), c->getBoolean("passed").value_or(false),
-                            json_value(c->get("normwise")), c->getString("text").value_or("").str()});
+                            json_value(c->get("normwise")), c->getString("text").value_or("").str(),
+                            c->getBoolean("launched").value_or(true)});
   }
   for (const llvm::json::Value& value : *skipped) report.skipped.push_back(value.getAsString().value_or("").str());
   return report;
@@ -161,7 +163,9 @@ CaseReport Verifier::check_case(std::size_t index, const Prepared& data, const C
   for (int run = 0; run < (which.twice && graph_.deterministic() ? 2 : 1); ++run) {
     auto outputs = runner.run(config, which.dims, data.inputs, which.shift_elements);
     if (!outputs) {
-      report.text = take_error_facts(outputs.takeError()).message;
+      ErrorFacts facts = take_error_facts(outputs.takeError());
+      report.text = std::move(facts.message);
+      report.launched = facts.status == Status::kKernelFault;  // found by a check, not by the driver
       return report;
     }
     if (run == 0) {

@@ -53,7 +53,8 @@ struct CaseReport {
   std::string name;
   bool passed = false;
   double normwise = 0;
-  std::string text;  // what was wrong, or the errors found
+  std::string text;      // what was wrong, or the errors found
+  bool launched = true;  // false: the driver failed, and nothing more can be run in this process
 };
 
 struct VerificationReport {

@@ -1,4 +1,5 @@
 #include "autotune/records.h"
+#include "autotune/tester.h"
 
 #include <cmath>
 #include <filesystem>
@@ -178,7 +179,7 @@ TEST_CASE("verifier: a report on another config, with a failed or a missing case
 namespace {
 
 // A runner that is wrong in one way.
-enum class Plant : std::uint8_t { kNone, kLastColumn, kNanOnly, kUnwritten, kUnstable, kError };
+enum class Plant : std::uint8_t { kNone, kLastColumn, kNanOnly, kUnwritten, kUnstable, kError, kDriver };
 class PlantedRunner : public CandidateRunner {
  public:
   PlantedRunner(const Graph& graph, Plant plant) : graph_(graph), plant_(plant) {}
@@ -187,6 +188,7 @@ class PlantedRunner : public CandidateRunner {
     auto wanted = evaluate_reference(graph_, inputs, dims);
     if (!wanted) return wanted.takeError();
     if (plant_ == Plant::kError) return make_error(Status::kKernelFault, "y: the kernel wrote outside of it");
+    if (plant_ == Plant::kDriver) return make_error(Status::kDriver, "CUDA_ERROR_ILLEGAL_ADDRESS");
     HostTensor y = HostTensor::make(DType::kF32, (*wanted)[0].shape);
     for (std::int64_t i = 0; i < y.element_count(); ++i) {
       double value = (*wanted)[0].values[static_cast<std::size_t>(i)];
@@ -225,4 +227,20 @@ TEST_CASE("verifier: planted faults are found and named", "[autotune]") {
   CHECK(text(Plant::kUnwritten).find("NaN or infinity out of place") != std::string::npos);
   CHECK(text(Plant::kUnstable).find("different bits") != std::string::npos);
   CHECK(text(Plant::kError).find("wrote outside") != std::string::npos);
+}
+
+TEST_CASE("verifier: an error of the driver is a crash, so that the helper is not used again", "[autotune]") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{100};
+  auto fate = [&](Plant plant) {
+    Verifier verifier(graph, dims);
+    PlantedRunner runner(graph, plant);
+    LocalTester tester(verifier, runner);
+    auto trial = tester.verify(kWinner);
+    REQUIRE(static_cast<bool>(trial));
+    return trial->fate;
+  };
+  CHECK(fate(Plant::kNone) == Fate::kMeasured);
+  CHECK(fate(Plant::kError) == Fate::kWrong);
+  CHECK(fate(Plant::kDriver) == Fate::kCrashed);
 }
