@@ -32,6 +32,16 @@ std::string constant_text(double value, DType type) {
 
 const char* device_function(ExprFn fn, bool floating) {
   switch (fn) {
+    case ExprFn::kAdd:
+      return "tw::add_int";
+    case ExprFn::kSub:
+      return "tw::sub_int";
+    case ExprFn::kMul:
+      return "tw::mul_int";
+    case ExprFn::kDiv:
+      return "tw::div_int";
+    case ExprFn::kNeg:
+      return "tw::neg_int";
     case ExprFn::kAbs:
       return floating ? "fabsf" : "tw::abs_int";
     case ExprFn::kExp:
@@ -79,12 +89,9 @@ const char* device_function(ExprFn fn, bool floating) {
   }
 }
 
-// Spelled in C++ between its operands as in a description; division is not, since integers divide through a function.
-bool is_infix(ExprFn fn) {
+// Spelled in C++ between its operands as in a description.
+bool is_infix(ExprFn fn, bool floating) {
   switch (fn) {
-    case ExprFn::kAdd:
-    case ExprFn::kSub:
-    case ExprFn::kMul:
     case ExprFn::kLt:
     case ExprFn::kLe:
     case ExprFn::kGt:
@@ -94,6 +101,11 @@ bool is_infix(ExprFn fn) {
     case ExprFn::kAnd:
     case ExprFn::kOr:
       return true;
+    case ExprFn::kAdd:
+    case ExprFn::kSub:
+    case ExprFn::kMul:
+    case ExprFn::kDiv:
+      return floating;
     default:
       return false;
   }
@@ -149,20 +161,19 @@ class Writer {
   static std::string spell(const ExprNode& node, const std::string (&args)[3]) {
     const DType first = node.args.front()->type;
     const bool floating = is_floating(first);
-    if (is_infix(node.fn)) return fmt::format("{} {} {}", args[0], expr_fn_name(node.fn), args[1]);
+    if (is_infix(node.fn, floating)) return fmt::format("{} {} {}", args[0], expr_fn_name(node.fn), args[1]);
     switch (node.fn) {
       case ExprFn::kCast:
         return cast_text(args[0], first, node.type);
       case ExprFn::kWhere:
         return fmt::format("{} ? {} : {}", args[0], args[1], args[2]);
       case ExprFn::kNeg:
-        return fmt::format("-{}", args[0]);
+        if (floating) return fmt::format("-{}", args[0]);
+        break;
       case ExprFn::kNot:
         return fmt::format("!{}", args[0]);
       case ExprFn::kIsNan:
         return floating ? fmt::format("{0} != {0}", args[0]) : std::string("false");
-      case ExprFn::kDiv:
-        return floating ? fmt::format("{} / {}", args[0], args[1]) : fmt::format("tw::div_int({}, {})", args[0], args[1]);
       default:
         break;
     }

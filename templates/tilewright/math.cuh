@@ -57,9 +57,26 @@ __device__ __forceinline__ T cast_int(float x) {
 }
 
 // Integers: i32, i64 (and bool, which C++ promotes).
+// Integers wrap, which C++ says of unsigned ones alone.
+template <typename T>
+__device__ __forceinline__ T add_int(T a, T b) {
+  return static_cast<T>(static_cast<u64>(a) + static_cast<u64>(b));
+}
+template <typename T>
+__device__ __forceinline__ T sub_int(T a, T b) {
+  return static_cast<T>(static_cast<u64>(a) - static_cast<u64>(b));
+}
+template <typename T>
+__device__ __forceinline__ T mul_int(T a, T b) {
+  return static_cast<T>(static_cast<u64>(a) * static_cast<u64>(b));
+}
+template <typename T>
+__device__ __forceinline__ T neg_int(T a) {
+  return sub_int(T(0), a);
+}
 template <typename T>
 __device__ __forceinline__ T abs_int(T x) {
-  return x < T(0) ? -x : x;
+  return x < T(0) ? neg_int(x) : x;
 }
 template <typename T>
 __device__ __forceinline__ T relu_int(T x) {
@@ -77,7 +94,7 @@ __device__ __forceinline__ T max_int(T a, T b) {
 template <typename T>
 __device__ __forceinline__ T div_int(T a, T b) {
   if (b == T(0)) return T(0);
-  if (b == T(-1)) return static_cast<T>(u64{0} - static_cast<u64>(a));
+  if (b == T(-1)) return neg_int(a);
   return a / b;
 }
 

@@ -21,7 +21,7 @@ struct MonoidOf {
   static __device__ __forceinline__ Value merge(Value a, Value b) {
     if constexpr (kMonoid == Monoid::kMin) return min_int(a, b);
     if constexpr (kMonoid == Monoid::kMax) return max_int(a, b);
-    return a + b;
+    return add_int(a, b);
   }
   // The result of `count` elements.
   static __device__ __forceinline__ Value finish(Value total, i64 count) {

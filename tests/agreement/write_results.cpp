@@ -1,11 +1,14 @@
-// write_host_results FILE [SEED]: runs the cases of agreement.h on the CPU and writes them with their results, for
-// tests/gpu/host_agreement_test.cpp. Exit status 1: a case could not be run, or the file not be written.
+// write_host_results FILE [SEED [STORE]]: runs the cases of agreement.h on the CPU and writes them with their results, for
+// tests/gpu/host_agreement_test.cpp. The directory STORE gets the same kernels compiled for sm_90a, so that the machine with the GPU need
+// not compile them. Exit status 1: a case could not be run or compiled, or the file not be written.
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 
 #include "codegen/run_on_host.h"
 #include "ops/json.h"
+#include "ops/parallel.h"
 #include "runtime/error.h"
 #include "tests/agreement/agreement.h"
 
@@ -38,11 +41,37 @@ llvm::Error run_case(AgreementCase& c, HostBuilder& builder) {
   return llvm::Error::success();
 }
 
+// Every kernel of the cases into a store; says which could not be compiled, and how many these are.
+std::size_t fill_store(llvm::StringRef directory, llvm::ArrayRef<AgreementCase> cases) {
+  StoreOptions store;
+  store.directory = directory.str();
+  const std::unique_ptr<Builder> builder = make_builder(store);
+  const Target target = llvm::cantFail(parse_target("sm_90a"));
+  std::atomic<std::size_t> failed{0};
+  parallel_pieces(static_cast<std::int64_t>(cases.size()), 1, 0, [&](std::int64_t begin, std::int64_t) {
+    const AgreementCase& c = cases[static_cast<std::size_t>(begin)];
+    CompileOptions options;
+    options.device = device_model(target);
+    options.overrides = c.overrides;
+    const auto compile = [&]() -> llvm::Error {
+      auto graph = parse_description(c.description);
+      if (!graph) return graph.takeError();
+      return compile_program(*graph, target, *builder, options).takeError();
+    };
+    if (llvm::Error error = compile()) {
+      std::fprintf(stderr, "%s: %s\n  %s\n", c.template_name.c_str(), take_error_facts(std::move(error)).message.c_str(),
+                   c.description.c_str());
+      ++failed;
+    }
+  });
+  return failed;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: write_host_results FILE [SEED]\n");
+    std::fprintf(stderr, "usage: write_host_results FILE [SEED [STORE]]\n");
     return 2;
   }
   std::vector<AgreementCase> cases = draw_agreement_cases(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
@@ -56,6 +85,7 @@ int main(int argc, char** argv) {
       ++failed;
     }
   }
+  if (argc > 3) failed += fill_store(argv[3], cases);
   if (llvm::Error error = write_agreement_cases(argv[1], cases)) {
     std::fprintf(stderr, "%s\n", take_error_facts(std::move(error)).message.c_str());
     return 1;

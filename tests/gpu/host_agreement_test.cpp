@@ -1,5 +1,6 @@
 // What the kernels compute on the CPU, from the file that write_host_results wrote, against what they compute on the card.
-// TILEWRIGHT_HOST_RESULTS names the file; TILEWRIGHT_AGREEMENT_REPORT, where given, gets what is printed as JSON.
+// TILEWRIGHT_HOST_RESULTS names the file and TILEWRIGHT_HOST_STORE, where given, the store of its kernels;
+// TILEWRIGHT_AGREEMENT_REPORT, where given, gets what is printed as JSON.
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -40,7 +41,10 @@ std::string program_name(const AgreementCase& c) {
 }
 
 // Every program once, on all cores: the compiler takes most of the time of this test.
-Compiled compile_all(llvm::ArrayRef<AgreementCase> cases, Gpu& gpu) {
+Compiled compile_all(llvm::ArrayRef<AgreementCase> cases, const Target& target) {
+  StoreOptions store;
+  if (const char* const directory = std::getenv("TILEWRIGHT_HOST_STORE")) store.layers.push_back(directory);
+  const std::unique_ptr<Builder> builder = make_builder(store);
   Compiled compiled;
   std::vector<const AgreementCase*> distinct;
   std::vector<std::unique_ptr<llvm::Expected<CompiledProgram>>*> places;
@@ -57,7 +61,7 @@ Compiled compile_all(llvm::ArrayRef<AgreementCase> cases, Gpu& gpu) {
       for (std::size_t i = next++; i < distinct.size(); i = next++) {
         auto graph = parse_description(distinct[i]->description);
         *places[i] = std::make_unique<llvm::Expected<CompiledProgram>>(
-            graph ? compile_program(*graph, gpu.target(), gpu.builder(), options_of(*distinct[i], gpu.target())) : graph.takeError());
+            graph ? compile_program(*graph, target, *builder, options_of(*distinct[i], target)) : graph.takeError());
       }
     });
   }
@@ -145,7 +149,9 @@ TEST_CASE("gpu: kernels compute what they compute on the CPU", "[gpu][agreement]
   }
   const std::vector<AgreementCase> cases = value_of(read_agreement_cases(path));
   REQUIRE(!cases.empty());
-  const Compiled compiled = compile_all(cases, Gpu::instance());
+  const Compiled compiled = compile_all(cases, Gpu::instance().target());
+  std::printf("%zu cases, %zu programs compiled\n", cases.size(), compiled.size());
+  std::fflush(stdout);
   Counts counts;
   for (const AgreementCase& c : cases) {
     llvm::Expected<CompiledProgram>& program = *compiled.at(program_name(c));
