@@ -1,8 +1,8 @@
 // What the reference of each operator family shares. Private to ops/.
 #pragma once
 
-#include "ops/parallel.h"
 #include "ops/reference.h"
+#include "runtime/parallel.h"
 
 namespace tilewright::reference {
 

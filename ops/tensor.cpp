@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "llvm/ADT/STLExtras.h"
-#include "ops/parallel.h"
+#include "runtime/parallel.h"
 
 namespace tilewright {
 namespace {

@@ -1,11 +1,8 @@
 #include "runtime/artifact.h"
 
 #include <algorithm>
-#include <atomic>
 #include <ctime>
-#include <future>
 #include <optional>
-#include <thread>
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
@@ -13,6 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
+#include "runtime/parallel.h"
 
 namespace tilewright {
 
@@ -293,31 +291,7 @@ llvm::Expected<Builder::ArtifactPtr> Builder::compile(const KernelSource& source
 
 llvm::Expected<std::vector<std::shared_ptr<const Artifact>>> Builder::get_all(llvm::ArrayRef<KernelSource> sources, const Target& target,
                                                                               unsigned threads) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  threads = static_cast<unsigned>(std::min<std::size_t>(threads, sources.size()));
-  std::vector<std::optional<llvm::Expected<ArtifactPtr>>> results(sources.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < sources.size(); i = next++) results[i].emplace(get(sources[i], target));
-  };
-  std::vector<std::future<void>> workers;  // their destructors wait, so that none outlives what it refers to
-  for (unsigned i = 1; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
-  work();
-  for (std::future<void>& worker : workers) worker.get();  // an exception of a library goes on to the caller
-
-  std::vector<ArtifactPtr> artifacts;
-  std::optional<ErrorFacts> first;
-  for (auto& result : results) {
-    if (*result) {
-      artifacts.push_back(std::move(**result));
-    } else if (!first) {
-      first = take_error_facts(result->takeError());
-    } else {
-      llvm::consumeError(result->takeError());
-    }
-  }
-  if (first) return make_error_text(first->status, first->message);
-  return artifacts;
+  return parallel_results(sources.size(), threads, [&](std::size_t i) { return get(sources[i], target); });
 }
 
 }  // namespace tilewright

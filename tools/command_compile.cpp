@@ -1,10 +1,8 @@
 // tilewright compile FILE... --target T: fills the store; needs no GPU.
-#include <atomic>
-#include <thread>
-
 #include "codegen/compile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "ops/json.h"
+#include "runtime/parallel.h"
 #include "tools/cli.h"
 #include "tools/progress.h"
 #include "tools/use_records.h"
@@ -29,7 +27,6 @@ struct Job {
   Target target;
   KernelSource source;
   std::shared_ptr<const Artifact> artifact;
-  std::optional<ErrorFacts> error;
 };
 
 llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
@@ -50,34 +47,26 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
       if (compile.overrides.empty()) use_record(*graph, sized->dims, "", target, compile);
       auto prepared = prepare_program(*graph, compile);
       if (!prepared) return prepared.takeError();
-      for (KernelSource& source : prepared->sources)
-        jobs.push_back({file, graph->name(), target, std::move(source), nullptr, std::nullopt});
+      for (KernelSource& source : prepared->sources) jobs.push_back({file, graph->name(), target, std::move(source), nullptr});
     }
   }
   return jobs;
 }
 
-void run_jobs(std::vector<Job>& jobs, Builder& builder, unsigned threads) {
+llvm::Error run_jobs(std::vector<Job>& jobs, Builder& builder, unsigned threads) {
   Progress progress("compiling", jobs.size());
-  std::atomic<std::size_t> next{0};
-  auto work = [&] {
-    for (std::size_t index = next++; index < jobs.size(); index = next++) {
-      Job& job = jobs[index];
-      progress.step(fmt::format("{} {}", job.source.entry, job.target.name()));
-      auto artifact = builder.get(job.source, job.target);
-      if (artifact) {
-        job.artifact = std::move(*artifact);
-      } else {
-        job.error = take_error_facts(artifact.takeError());
-      }
-      progress.advance();
-    }
-  };
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::jthread> pool;  // joined even when starting another one fails
-  for (unsigned i = 1; i < std::min<std::size_t>(threads, jobs.size()); ++i) pool.emplace_back(work);
-  work();
-  for (std::jthread& thread : pool) thread.join();
+  auto artifacts = parallel_results(jobs.size(), threads, [&](std::size_t i) {
+    const Job& job = jobs[i];
+    progress.step(fmt::format("{} {}", job.source.entry, job.target.name()));
+    auto artifact = builder.get(job.source, job.target);
+    progress.advance();
+    if (artifact) return artifact;
+    const std::string where = fmt::format("{}: {} for {}: ", job.file, job.source.entry, job.target.name());
+    return llvm::Expected<std::shared_ptr<const Artifact>>(prefix_error(artifact.takeError(), where));
+  });
+  if (!artifacts) return artifacts.takeError();
+  for (auto [job, artifact] : llvm::zip(jobs, *artifacts)) job.artifact = std::move(artifact);
+  return llvm::Error::success();
 }
 
 std::string jobs_text(llvm::ArrayRef<Job> jobs, llvm::StringRef directory) {
@@ -129,11 +118,7 @@ llvm::Expected<Output> run_compile(const Options& options) {
     return make_error(Status::kInvalidArgument, "compile: no directory to fill; set TILEWRIGHT_CACHE_DIR (or XDG_CACHE_HOME or HOME)");
   }
   std::unique_ptr<Builder> builder = make_builder(store);
-  run_jobs(*jobs, *builder, options.jobs);
-  for (Job& job : *jobs) {
-    if (job.error)
-      return make_error(job.error->status, "{}: {} for {}: {}", job.file, job.source.entry, job.target.name(), job.error->message);
-  }
+  if (llvm::Error error = run_jobs(*jobs, *builder, options.jobs)) return error;
   if (builder->store().counters().write_failures > 0) {
     return make_error(Status::kIo,
                       "compile: the kernels compile, but the store {} cannot be written; set TILEWRIGHT_CACHE_DIR to a directory that can",

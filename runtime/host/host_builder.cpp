@@ -1,14 +1,12 @@
 #include "runtime/host/host_builder.h"
 
-#include <atomic>
-#include <thread>
-
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
 #include "runtime/log.h"
+#include "runtime/parallel.h"
 
 namespace tilewright {
 
@@ -81,29 +79,7 @@ llvm::Expected<std::shared_ptr<const HostArtifact>> HostBuilder::get(const Kerne
 
 llvm::Expected<std::vector<std::shared_ptr<const HostArtifact>>> HostBuilder::get_all(llvm::ArrayRef<KernelSource> sources,
                                                                                       llvm::StringRef sanitize, unsigned threads) {
-  if (threads == 0) threads = std::max(1u, std::thread::hardware_concurrency());
-  std::vector<std::shared_ptr<const HostArtifact>> artifacts(sources.size());
-  std::mutex mutex;
-  std::optional<ErrorFacts> first;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < sources.size(); i = next++) {
-      auto artifact = get(sources[i], sanitize);
-      if (artifact) {
-        artifacts[i] = std::move(*artifact);
-        continue;
-      }
-      ErrorFacts facts = take_error_facts(artifact.takeError());
-      const std::lock_guard lock(mutex);
-      if (!first) first = std::move(facts);
-    }
-  };
-  std::vector<std::jthread> workers;
-  for (unsigned i = 1; i < std::min<std::size_t>(threads, sources.size()); ++i) workers.emplace_back(work);
-  work();
-  for (std::jthread& worker : workers) worker.join();
-  if (first) return make_error_text(first->status, first->message);
-  return artifacts;
+  return parallel_results(sources.size(), threads, [&](std::size_t i) { return get(sources[i], sanitize); });
 }
 
 }  // namespace tilewright

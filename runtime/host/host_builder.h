@@ -31,7 +31,7 @@ class HostBuilder {
   llvm::Expected<HostCompiler> compiler();
   // Key: format, build, source, options, "host", compiler. Errors of HostCompiler::compile, with the path of the source kept for reading.
   llvm::Expected<std::shared_ptr<const HostArtifact>> get(const KernelSource& source, llvm::StringRef sanitize);
-  // All of them, `threads` at a time (0: one per core).
+  // All of them, on up to `threads` threads (0: one per core); the first error in order, if any.
   llvm::Expected<std::vector<std::shared_ptr<const HostArtifact>>> get_all(llvm::ArrayRef<KernelSource> sources, llvm::StringRef sanitize,
                                                                            unsigned threads = 0);
 

@@ -8,8 +8,8 @@
 
 #include "codegen/run_on_host.h"
 #include "ops/json.h"
-#include "ops/parallel.h"
 #include "runtime/error.h"
+#include "runtime/parallel.h"
 #include "tests/agreement/agreement.h"
 
 using namespace tilewright;

@@ -1,15 +1,14 @@
 // What the kernels compute on the CPU, from the file that write_host_results wrote, against what they compute on the card.
 // TILEWRIGHT_HOST_RESULTS names the file and TILEWRIGHT_HOST_STORE, where given, the store of its kernels;
 // TILEWRIGHT_AGREEMENT_REPORT, where given, gets what is printed as JSON.
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
-#include <thread>
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include "runtime/parallel.h"
 #include "tests/agreement/agreement.h"
 #include "tests/gpu/gpu_fixture.h"
 
@@ -54,18 +53,12 @@ Compiled compile_all(llvm::ArrayRef<AgreementCase> cases, const Target& target) 
     distinct.push_back(&c);
     places.push_back(&place->second);
   }
-  std::atomic<std::size_t> next{0};
-  std::vector<std::thread> threads;
-  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < distinct.size(); i = next++) {
-        auto graph = parse_description(distinct[i]->description);
-        *places[i] = std::make_unique<llvm::Expected<CompiledProgram>>(
-            graph ? compile_program(*graph, target, *builder, options_of(*distinct[i], target)) : graph.takeError());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  parallel_pieces(static_cast<std::int64_t>(distinct.size()), 1, 0, [&](std::int64_t piece, std::int64_t) {
+    const auto i = static_cast<std::size_t>(piece);
+    auto graph = parse_description(distinct[i]->description);
+    *places[i] = std::make_unique<llvm::Expected<CompiledProgram>>(
+        graph ? compile_program(*graph, target, *builder, options_of(*distinct[i], target)) : graph.takeError());
+  });
   return compiled;
 }
 
