@@ -5,16 +5,12 @@
 
 #include "autotune/prune.h"
 #include "runtime/error.h"
+#include "runtime/random.h"
 
 namespace tilewright {
 
 std::vector<double> SimulatedTimer::samples(double true_us, unsigned count) {
-  auto uniform = [&] {  // SplitMix64, (0, 1]
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return static_cast<double>(((z ^ z >> 31) >> 11) + 1) * 0x1p-53;
-  };
+  auto uniform = [&] { return static_cast<double>((splitmix64(state_) >> 11) + 1) * 0x1p-53; };  // (0, 1]
   std::vector<double> samples;
   for (unsigned i = 0; i < count; ++i) {
     const double gauss = std::sqrt(-2 * std::log(uniform())) * std::cos(2 * 3.14159265358979 * uniform());

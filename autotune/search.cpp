@@ -5,6 +5,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
+#include "runtime/random.h"
 
 namespace tilewright {
 namespace {
@@ -33,12 +34,7 @@ Search::Search(const Space& space, Accepts accepts, CompilePool& pool, Candidate
 
 double Search::seconds() const { return now_s() - start_s_; }
 
-std::uint64_t Search::random() {  // SplitMix64
-  std::uint64_t z = (random_state_ += 0x9e3779b97f4a7c15u);
-  z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-  return z ^ z >> 31;
-}
+std::uint64_t Search::random() { return splitmix64(random_state_); }
 
 bool Search::out_of_budget(double share) {
   if (options_.interrupted && options_.interrupted()) {

@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/parallel.h"
+#include "runtime/random.h"
 
 namespace tilewright {
 namespace {
@@ -94,14 +95,6 @@ void store_element(DType dtype, std::byte* at, double value) {
   }
 }
 
-// Output i of the SplitMix64 sequence that starts at `seed` (Steele, Lea and Flood, 2014).
-std::uint64_t splitmix64(std::uint64_t seed, std::uint64_t i) {
-  std::uint64_t z = seed + (i + 1) * 0x9e3779b97f4a7c15ull;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-
 struct Targets {
   std::int64_t classes;
   std::int64_t ignore_index;
@@ -124,7 +117,7 @@ void fill(HostTensor& tensor, std::uint64_t stream, const Make& make) {
   std::byte* const bytes = tensor.bytes.data();
   parallel_pieces(tensor.storage_elements(), kGrain, 0, [=](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      write<T>(bytes + static_cast<std::size_t>(i) * sizeof(T), make(splitmix64(stream, static_cast<std::uint64_t>(i))));
+      write<T>(bytes + static_cast<std::size_t>(i) * sizeof(T), make(splitmix64_at(stream, static_cast<std::uint64_t>(i))));
     }
   });
 }
@@ -211,7 +204,7 @@ llvm::SmallVector<std::int64_t, 6> concrete_shape(llvm::ArrayRef<SizeExpr> shape
 HostTensor random_input(const Graph& graph, ValueId input, llvm::ArrayRef<std::int64_t> dims, std::uint64_t seed, double low, double high) {
   const Value& value = graph.value(input);
   HostTensor tensor = HostTensor::make(value.dtype, concrete_shape(value.shape, dims), value.strides);
-  const std::uint64_t stream = splitmix64(seed, input);
+  const std::uint64_t stream = splitmix64_at(seed, input);
   const std::optional<Targets> targets = value.dtype == DType::kI64 ? targets_of(graph, input, dims) : std::nullopt;
   // The product is exact when high - low has at most 29 significant bits, so that a fused multiply-add gives the same bits.
   const auto uniform = [=](std::uint64_t bits) { return low + (high - low) * (static_cast<double>(bits >> 40) * 0x1p-24); };

@@ -14,6 +14,7 @@
 #include "runtime/host/global_memory.h"
 #include "runtime/host/kernel_object.h"
 #include "runtime/host/shared_memory.h"
+#include "runtime/random.h"
 #include "templates/tilewright/host/abi.h"
 
 namespace tilewright {
@@ -33,16 +34,11 @@ struct ExecuteOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> progress = {};  // called from any thread
 };
 
-// A counter-based generator (SplitMix64): the same numbers for the same seed and place.
+// The same numbers for the same seed and place.
 class Random {
  public:
-  Random(std::uint64_t seed, std::uint64_t place) : state_(seed * 0x9e3779b97f4a7c15u + place * 0xd1b54a32d192ed03u) {}
-  std::uint64_t next() {
-    std::uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
+  Random(std::uint64_t seed, std::uint64_t place) : state_(seed * kSplitMixStep + place * 0xd1b54a32d192ed03u) {}
+  std::uint64_t next() { return splitmix64(state_); }
   std::uint32_t below(std::uint32_t bound) { return static_cast<std::uint32_t>((next() >> 32) * bound >> 32); }
 
  private:

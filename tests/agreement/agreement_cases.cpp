@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "llvm/ADT/StringExtras.h"
 #include "runtime/error.h"
+#include "runtime/random.h"
 #include "tests/agreement/agreement.h"
 
 namespace tilewright {
@@ -14,16 +15,10 @@ constexpr unsigned kDescriptions = 18;  // of a template
 constexpr unsigned kRuns = 3;
 constexpr std::int64_t kMostElements = 4096;
 
-// SplitMix64.
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t next() {
-    std::uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
+  std::uint64_t next() { return splitmix64(state_); }
   std::int64_t between(std::int64_t low, std::int64_t high) {  // both included
     return low + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high - low + 1));
   }
