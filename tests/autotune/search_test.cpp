@@ -8,20 +8,16 @@
 #include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/graphs.h"
 
 using namespace tilewright;
+using tilewright::tests::graph_of;
 
 namespace {
 
 const char* const kGraph = R"j({"name": "g", "dims": {"N": {"default": 6, "min": 1, "max": 64}},
   "inputs": {"x": {"dtype": "f32", "shape": ["N", 40]}},
   "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})j";
-
-Graph graph_of(const std::string& json) {
-  auto graph = parse_description(json);
-  if (!graph) FAIL(take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
 
 // A space of made-up parameters with a bowl of times, its bottom at a = 8, b = 4; configs may be planted to fail.
 Space bowl_space() {

@@ -10,25 +10,18 @@
 #include "runtime/error.h"
 #include "tests/catch.h"
 #include "tests/codegen/cases.h"
+#include "tests/graphs.h"
 
 using namespace tilewright;
+using tilewright::tests::graph_of;
+using tilewright::tests::value_of;
 
 namespace {
-
-Graph graph_of(const std::string& json) {
-  auto graph = parse_description(json);
-  if (!graph) FAIL(json << "\n" << take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
 
 LoweredProgram lower_of(const Graph& graph, const ConfigOverrides& overrides = {}, bool fuse = true) {
   PlanOptions options;
   options.fuse = fuse;
-  auto plan = make_plan(graph, options);
-  if (!plan) FAIL(take_error_facts(plan.takeError()).message);
-  auto program = lower(graph, *plan, {}, overrides);
-  if (!program) FAIL(take_error_facts(program.takeError()).message);
-  return std::move(*program);
+  return value_of(lower(graph, value_of(make_plan(graph, options)), {}, overrides));
 }
 
 const char* const kMap = R"({"name": "g", "inputs": {"NAME": {"dtype": "f32", "shape": [64, 128]}},

@@ -1,26 +1,20 @@
 #include "codegen/plan.h"
 
 #include "codegen/lower.h"
-#include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/graphs.h"
 
 using namespace tilewright;
+using tilewright::tests::graph_of;
+using tilewright::tests::value_of;
 
 namespace {
-
-Graph graph_of(const std::string& json) {
-  auto graph = parse_description(json);
-  if (!graph) FAIL(take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
 
 Plan plan_of(const Graph& graph, bool fuse = true) {
   PlanOptions options;
   options.fuse = fuse;
-  auto plan = make_plan(graph, options);
-  if (!plan) FAIL(take_error_facts(plan.takeError()).message);
-  return std::move(*plan);
+  return value_of(make_plan(graph, options));
 }
 
 std::string shapes(const Plan& plan) {

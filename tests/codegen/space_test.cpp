@@ -7,22 +7,15 @@
 #include "runtime/error.h"
 #include "tests/catch.h"
 #include "tests/codegen/cases.h"
+#include "tests/graphs.h"
 
 using namespace tilewright;
+using tilewright::tests::graph_of;
+using tilewright::tests::value_of;
 
 namespace {
 
-Graph graph_of(const std::string& json) {
-  auto graph = parse_description(json);
-  if (!graph) FAIL(json << "\n" << take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
-
-Space space_of(const Graph& graph, const CompileOptions& options) {
-  auto space = make_space(graph, options);
-  if (!space) FAIL(take_error_facts(space.takeError()).message);
-  return std::move(*space);
-}
+Space space_of(const Graph& graph, const CompileOptions& options) { return value_of(make_space(graph, options)); }
 
 CompileOptions options_of(const DescriptionCase& c) {
   CompileOptions options;

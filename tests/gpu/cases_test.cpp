@@ -24,7 +24,7 @@ std::vector<llvm::SmallVector<std::int64_t, 4>> dim_choices(const Graph& graph) 
 template <typename Change>
 void check_all(Change change) {
   for (const DescriptionCase& c : description_cases()) {
-    const Graph graph = parse_graph(c.json);
+    const Graph graph = graph_of(c.json);
     for (const auto& dims : dim_choices(graph)) {
       GpuRun run;
       run.fuse = !c.unfused;

@@ -47,12 +47,6 @@ void succeed(llvm::Error error) {
   if (error) FAIL(take_error_facts(std::move(error)).message);
 }
 
-Graph parse_graph(const std::string& json, llvm::ArrayRef<DimValue> dims) {
-  auto graph = parse_description(json, dims);
-  if (!graph) FAIL(json << "\n" << take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
-
 Gpu& Gpu::instance() {
   static std::unique_ptr<Gpu> gpu = [] {
     auto driver = tilewright::driver();

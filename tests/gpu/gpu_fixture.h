@@ -11,6 +11,7 @@
 #include "runtime/device.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/graphs.h"
 
 namespace tilewright::tests {
 
@@ -50,15 +51,6 @@ class Gpu {
   std::unique_ptr<Builder> builder_;
 };
 
-// The graph of a description; fails the test when it does not parse.
-Graph parse_graph(const std::string& json, llvm::ArrayRef<DimValue> dims = {});
-
-// The value of an Expected, or a failed test.
-template <typename T>
-T value_of(llvm::Expected<T> expected) {
-  if (!expected) FAIL(take_error_facts(expected.takeError()).message);
-  return std::move(*expected);
-}
 void succeed(llvm::Error error);
 
 }  // namespace tilewright::tests

@@ -71,7 +71,7 @@ HostTensor host_result(const Graph& graph, const AgreementCase& c, std::size_t o
 }
 
 void compare_case(const AgreementCase& c, const CompiledProgram& compiled, Count& count) {
-  const Graph graph = parse_graph(c.description);
+  const Graph graph = graph_of(c.description);
   INFO(c.template_name << ", N=" << c.dims[0] << ", seed " << c.inputs.seed << "\n" << c.description);
   std::vector<std::string> sources;
   for (const KernelSource& source : compiled.prepared.sources) sources.push_back(source.text);

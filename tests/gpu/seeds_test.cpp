@@ -45,7 +45,7 @@ TEST_CASE("gpu: causal conv1d, correctness and timed sizes, through capture", "[
 
 TEST_CASE("gpu: more than 2^31 elements", "[gpu][large]") {
   // bool keeps it at 2 GB a tensor; the reference looks at the ends alone.
-  const Graph graph = parse_graph(R"({"name": "large", "inputs": {"x": {"dtype": "bool", "shape": [2147483776]}},
+  const Graph graph = graph_of(R"({"name": "large", "inputs": {"x": {"dtype": "bool", "shape": [2147483776]}},
     "ops": [{"op": "map", "in": ["x"], "out": "y", "expr": "!x"}], "outputs": ["y"]})");
   Gpu& gpu = Gpu::instance();
   CompileOptions options;
@@ -73,7 +73,7 @@ TEST_CASE("gpu: out of device memory is a typed error", "[gpu]") {
 
 TEST_CASE("gpu: a mean over targets that are all ignored is NaN, and the workspace is left clean", "[gpu]") {
   const Graph graph =
-      parse_graph(R"j({"name": "ignored", "inputs": {"x": {"dtype": "f32", "shape": [700, 33]}, "m": {"dtype": "i64", "shape": [700]}},
+      graph_of(R"j({"name": "ignored", "inputs": {"x": {"dtype": "f32", "shape": [700, 33]}, "m": {"dtype": "i64", "shape": [700]}},
     "ops": [{"op": "map", "in": ["m"], "out": "t", "expr": "where(m == m, -100, m)", "dtype": "i64"},
             {"op": "cross_entropy", "in": ["x", "t"], "out": "y"}], "outputs": ["y"]})j");
   Gpu::instance().check("all ignored", graph, {}, {});
@@ -81,7 +81,7 @@ TEST_CASE("gpu: a mean over targets that are all ignored is NaN, and the workspa
 
 TEST_CASE("gpu: kernels that combine the whole grid give the same bits over many launches", "[gpu][stress]") {
   const Graph graph =
-      parse_graph(R"({"name": "stress", "inputs": {"x": {"dtype": "f32", "shape": [4096, 1024]}, "t": {"dtype": "i64", "shape": [4096]}},
+      graph_of(R"({"name": "stress", "inputs": {"x": {"dtype": "f32", "shape": [4096, 1024]}, "t": {"dtype": "i64", "shape": [4096]}},
     "ops": [{"op": "cross_entropy", "in": ["x", "t"], "out": "y"}, {"op": "reduce", "in": ["x"], "out": "s", "kind": "sum", "axes": [0, 1]}],
     "outputs": ["y", "s"]})");
   for (int i = 0; i < 20; ++i) {

@@ -1,6 +1,5 @@
 // Checks of asynchronous copies, mbarriers, clusters and wgmma, each proved by a bug that must be seen and by the same kernel without it.
 #include "tests/host/async_planted.h"
-#include "llvm/ADT/SmallVector.h"
 #include "tests/host/host_fixture.h"
 
 using namespace tilewright;
@@ -9,15 +8,6 @@ using namespace tilewright::tests;
 namespace {
 
 constexpr std::uint64_t kSeeds = 8;
-
-bool names_one_of(llvm::StringRef report, llvm::StringRef wanted) {
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  wanted.split(parts, '|');
-  for (llvm::StringRef part : parts) {
-    if (report.contains(part)) return true;
-  }
-  return false;
-}
 
 void check_all(llvm::ArrayRef<AsyncPlanted> all) {
   for (const AsyncPlanted& planted : all) {

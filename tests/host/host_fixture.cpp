@@ -10,6 +10,12 @@ HostBuilder& host_builder() {
   return *kBuilder;
 }
 
+bool names_one_of(llvm::StringRef report, llvm::StringRef wanted) {
+  llvm::SmallVector<llvm::StringRef, 4> parts;
+  wanted.split(parts, '|');
+  return llvm::any_of(parts, [&](llvm::StringRef part) { return report.contains(part); });
+}
+
 void check_on_host(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const HostCase& run) {
   INFO(title << ", seed " << run.seed << (run.special_values ? ", special values" : "") << (run.shift_elements ? ", misaligned" : "")
              << (run.fuse ? "" : ", unfused") << (run.overrides.empty() ? "" : ", small blocks"));

@@ -8,15 +8,9 @@
 #include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/values.h"
 
 namespace tilewright::tests {
-
-// The value of an Expected, or a failed test.
-template <typename T>
-T value_of(llvm::Expected<T> expected) {
-  if (!expected) FAIL(take_error_facts(expected.takeError()).message);
-  return std::move(*expected);
-}
 
 struct HostCase {
   bool fuse = true;
@@ -30,6 +24,8 @@ struct HostCase {
 
 // One builder, over memory alone, for the whole executable.
 HostBuilder& host_builder();
+// Whether a report contains one of the alternatives of `wanted`, which bars separate: which is seen first depends on the schedule.
+bool names_one_of(llvm::StringRef report, llvm::StringRef wanted);
 // Compiles, runs and compares; every complaint is a failed CHECK that names `title`.
 void check_on_host(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const HostCase& run);
 

@@ -1,6 +1,5 @@
 // Every check of the executor, proved by a bug that it must see and by the same kernel without it.
 #include "tests/host/planted.h"
-#include "llvm/ADT/SmallVector.h"
 #include "tests/host/host_fixture.h"
 
 using namespace tilewright;
@@ -9,16 +8,6 @@ using namespace tilewright::tests;
 namespace {
 
 constexpr std::uint64_t kSeeds = 4;
-
-// `wanted` lists alternatives: which of them is seen first depends on the schedule.
-bool names_one_of(llvm::StringRef report, llvm::StringRef wanted) {
-  llvm::SmallVector<llvm::StringRef, 4> parts;
-  wanted.split(parts, '|');
-  for (llvm::StringRef part : parts) {
-    if (report.contains(part)) return true;
-  }
-  return false;
-}
 
 }  // namespace
 

@@ -33,10 +33,10 @@ ConvAttributes conv_attributes(llvm::ArrayRef<std::int64_t> stride, llvm::ArrayR
 std::string conv_error(Shape x, Shape w, const ConvAttributes& attributes = {}, DType x_type = DType::kF32, DType w_type = DType::kF32,
                        std::optional<Shape> bias = std::nullopt, DType bias_type = DType::kF32) {
   GraphBuilder b("t");
-  const ValueId xi = take(b.input("x", x_type, std::move(x)));
-  const ValueId wi = take(b.input("w", w_type, std::move(w)));
+  const ValueId xi = value_of(b.input("x", x_type, std::move(x)));
+  const ValueId wi = value_of(b.input("w", w_type, std::move(w)));
   std::optional<ValueId> bi;
-  if (bias) bi = take(b.input("b", bias_type, *bias));
+  if (bias) bi = value_of(b.input("b", bias_type, *bias));
   return error_of(b.conv(xi, wi, bi, attributes));
 }
 
@@ -58,10 +58,10 @@ TEST_CASE("conv: shapes of one, two and three spatial dimensions", "[ops]") {
   };
   for (const ConvCase& c : cases) {
     GraphBuilder b("t");
-    const ValueId x = take(b.input("x", DType::kF16, c.x));
-    const ValueId w = take(b.input("w", DType::kF16, c.w));
-    const ValueId bias = take(b.input("b", DType::kF32, {c.w[0]}));
-    const ValueId y = take(b.conv(x, w, bias, c.attributes));
+    const ValueId x = value_of(b.input("x", DType::kF16, c.x));
+    const ValueId w = value_of(b.input("w", DType::kF16, c.w));
+    const ValueId bias = value_of(b.input("b", DType::kF32, {c.w[0]}));
+    const ValueId y = value_of(b.conv(x, w, bias, c.attributes));
     CHECK(shape_of_value(b, y) == c.shape);
     CHECK(b.graph().value(y).dtype == DType::kF16);
   }
@@ -69,16 +69,17 @@ TEST_CASE("conv: shapes of one, two and three spatial dimensions", "[ops]") {
 
 TEST_CASE("conv: batch and spatial sizes may be symbolic", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 0, 64}));
-  const SizeExpr s = take(b.dim({"S", 100, 3, 1000}));
-  const ValueId x = take(b.input("x", DType::kF32, {n, 8, s}));
-  const ValueId w = take(b.input("w", DType::kF32, {8, 1, 3}));
-  CHECK(shape_of_value(b, take(b.conv(x, w, {}, conv_attributes({1}, {1}, {2}, {0}, 8)))) == "[N, 8, S]");
-  CHECK(shape_of_value(b, take(b.conv(x, w, {}, conv_attributes({1}, {1}, {0}, {0}, 8)))) == "[N, 8, S-2]");
-  CHECK(shape_of_value(b, take(b.conv(x, w, {}, conv_attributes({2}, {1}, {0}, {0}, 8)))) == "[N, 8, (S-3)/2+1]");
-  const ValueId y = take(b.conv(x, w, {}, conv_attributes({1}, {1}, {1}, {1}, 8)));
-  CHECK(shape_of_value(b, take(b.reduce(y, ReduceKind::kMax, {-1}, true))) == "[N, 8, 1]");
-  CHECK(shape_of_value(b, take(b.map("x + y", {x, take(b.map_expr(operand_expr(0, DType::kF32), y, std::nullopt, "y"))}))) == "[N, 8, S]");
+  const SizeExpr n = value_of(b.dim({"N", 4, 0, 64}));
+  const SizeExpr s = value_of(b.dim({"S", 100, 3, 1000}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {n, 8, s}));
+  const ValueId w = value_of(b.input("w", DType::kF32, {8, 1, 3}));
+  CHECK(shape_of_value(b, value_of(b.conv(x, w, {}, conv_attributes({1}, {1}, {2}, {0}, 8)))) == "[N, 8, S]");
+  CHECK(shape_of_value(b, value_of(b.conv(x, w, {}, conv_attributes({1}, {1}, {0}, {0}, 8)))) == "[N, 8, S-2]");
+  CHECK(shape_of_value(b, value_of(b.conv(x, w, {}, conv_attributes({2}, {1}, {0}, {0}, 8)))) == "[N, 8, (S-3)/2+1]");
+  const ValueId y = value_of(b.conv(x, w, {}, conv_attributes({1}, {1}, {1}, {1}, 8)));
+  CHECK(shape_of_value(b, value_of(b.reduce(y, ReduceKind::kMax, {-1}, true))) == "[N, 8, 1]");
+  CHECK(shape_of_value(b, value_of(b.map("x + y", {x, value_of(b.map_expr(operand_expr(0, DType::kF32), y, std::nullopt, "y"))}))) ==
+        "[N, 8, S]");
   CHECK(error_of(b.conv(x, w, {}, conv_attributes({1}, {2}, {0}, {0}, 8))) ==
         "conv: operand x: spatial dimension 0 is S, which may be as small as 3; with padding 0 + 0 the kernel's extent 5 (w [8, 1, 3], "
         "dilation 2) needs at "
@@ -122,32 +123,32 @@ TEST_CASE("conv: errors name operand, seen and wanted", "[ops]") {
 
 TEST_CASE("conv: channels and weights are numbers", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr d = take(b.dim({"D", 4, 1, 64}));
-  const ValueId x = take(b.input("x", DType::kF32, {1, d, 8}));
-  const ValueId w = take(b.input("w", DType::kF32, {4, 4, 3}));
+  const SizeExpr d = value_of(b.dim({"D", 4, 1, 64}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {1, d, 8}));
+  const ValueId w = value_of(b.input("w", DType::kF32, {4, 4, 3}));
   CHECK(error_of(b.conv(x, w, {}, {})) == "conv: operand x: the channels (dimension 1 of [1, D, 8]) must be a number or a baked dimension");
-  const ValueId x2 = take(b.input("x2", DType::kF32, {1, 4, 8}));
-  const ValueId w2 = take(b.input("w2", DType::kF32, {d, 4, 3}));
+  const ValueId x2 = value_of(b.input("x2", DType::kF32, {1, 4, 8}));
+  const ValueId w2 = value_of(b.input("w2", DType::kF32, {d, 4, 3}));
   CHECK(error_of(b.conv(x2, w2, {}, {})) == "conv: operand w \"w2\": every dimension of [D, 4, 3] must be a number or a baked dimension");
 }
 
 TEST_CASE("reduce: shapes, dtypes and negative axes", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
-  const ValueId x = take(b.input("x", DType::kF16, {n, 3, 5, 7}));
-  const ValueId i = take(b.input("i", DType::kI32, {2, 0}));
-  const ValueId flag = take(b.input("flag", DType::kBool, {2, 3}));
-  CHECK(shape_of_value(b, take(b.reduce(x, ReduceKind::kMin, {2}, false))) == "[N, 3, 7]");
-  CHECK(shape_of_value(b, take(b.reduce(x, ReduceKind::kMean, {-1, 1}, true))) == "[N, 1, 5, 1]");
-  const ValueId all = take(b.reduce(x, ReduceKind::kSum, {3, 0, 2, 1}, false));
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
+  const ValueId x = value_of(b.input("x", DType::kF16, {n, 3, 5, 7}));
+  const ValueId i = value_of(b.input("i", DType::kI32, {2, 0}));
+  const ValueId flag = value_of(b.input("flag", DType::kBool, {2, 3}));
+  CHECK(shape_of_value(b, value_of(b.reduce(x, ReduceKind::kMin, {2}, false))) == "[N, 3, 7]");
+  CHECK(shape_of_value(b, value_of(b.reduce(x, ReduceKind::kMean, {-1, 1}, true))) == "[N, 1, 5, 1]");
+  const ValueId all = value_of(b.reduce(x, ReduceKind::kSum, {3, 0, 2, 1}, false));
   CHECK(shape_of_value(b, all) == "[]");
   CHECK(b.graph().value(all).dtype == DType::kF16);
   const auto& attributes = std::get<ReduceAttributes>(b.graph().ops().back().attributes);
   CHECK(attributes.axes == llvm::SmallVector<unsigned, 6>{0, 1, 2, 3});
-  CHECK(b.graph().value(take(b.reduce(i, ReduceKind::kSum, {0}, false))).dtype == DType::kI64);
-  CHECK(b.graph().value(take(b.reduce(flag, ReduceKind::kSum, {0}, false))).dtype == DType::kI64);
-  CHECK(b.graph().value(take(b.reduce(flag, ReduceKind::kMax, {0}, false))).dtype == DType::kBool);
-  CHECK(b.graph().value(take(b.reduce(i, ReduceKind::kMax, {0}, false))).dtype == DType::kI32);
+  CHECK(b.graph().value(value_of(b.reduce(i, ReduceKind::kSum, {0}, false))).dtype == DType::kI64);
+  CHECK(b.graph().value(value_of(b.reduce(flag, ReduceKind::kSum, {0}, false))).dtype == DType::kI64);
+  CHECK(b.graph().value(value_of(b.reduce(flag, ReduceKind::kMax, {0}, false))).dtype == DType::kBool);
+  CHECK(b.graph().value(value_of(b.reduce(i, ReduceKind::kMax, {0}, false))).dtype == DType::kI32);
   CHECK(error_of(b.reduce(i, ReduceKind::kMax, {1}, false)) ==
         "reduce: operand x \"i\": the max of i32 over the empty axis 1 of [2, 0] has no value");
   CHECK(error_of(b.reduce(i, ReduceKind::kMean, {0}, false)) ==
@@ -162,10 +163,10 @@ TEST_CASE("reduce: shapes, dtypes and negative axes", "[ops]") {
 
 TEST_CASE("softmax: keeps shape and dtype and refuses other operands", "[ops]") {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", DType::kBf16, {2, 3}));
-  const ValueId i = take(b.input("i", DType::kI64, {2, 3}));
-  const ValueId s = take(b.input("s", DType::kF32, {}));
-  const ValueId y = take(b.softmax(x, -1, "y"));
+  const ValueId x = value_of(b.input("x", DType::kBf16, {2, 3}));
+  const ValueId i = value_of(b.input("i", DType::kI64, {2, 3}));
+  const ValueId s = value_of(b.input("s", DType::kF32, {}));
+  const ValueId y = value_of(b.softmax(x, -1, "y"));
   CHECK(shape_of_value(b, y) == "[2, 3]");
   CHECK(b.graph().value(y).dtype == DType::kBf16);
   CHECK(std::get<SoftmaxAttributes>(b.graph().ops()[0].attributes).axis == 1);
@@ -177,22 +178,22 @@ TEST_CASE("softmax: keeps shape and dtype and refuses other operands", "[ops]") 
 
 TEST_CASE("cross_entropy: the loss is f32; operands are checked", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
-  const ValueId logits = take(b.input("logits", DType::kF16, {n, 10}));
-  const ValueId targets = take(b.input("targets", DType::kI64, {n}));
-  const ValueId wrong = take(b.input("wrong", DType::kI64, {5}));
-  const ValueId narrow = take(b.input("narrow", DType::kI32, {n}));
-  const ValueId mean = take(b.cross_entropy(logits, targets, {}));
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
+  const ValueId logits = value_of(b.input("logits", DType::kF16, {n, 10}));
+  const ValueId targets = value_of(b.input("targets", DType::kI64, {n}));
+  const ValueId wrong = value_of(b.input("wrong", DType::kI64, {5}));
+  const ValueId narrow = value_of(b.input("narrow", DType::kI32, {n}));
+  const ValueId mean = value_of(b.cross_entropy(logits, targets, {}));
   CHECK(b.graph().value(mean).dtype == DType::kF32);
   CHECK(shape_of_value(b, mean) == "[]");
-  CHECK(shape_of_value(b, take(b.cross_entropy(logits, targets, {LossReduction::kNone, 0, 1.0}))) == "[N]");
+  CHECK(shape_of_value(b, value_of(b.cross_entropy(logits, targets, {LossReduction::kNone, 0, 1.0}))) == "[N]");
   CHECK(error_of(b.cross_entropy(logits, wrong, {})) ==
         "cross_entropy: operand targets \"wrong\": expected shape [N] for logits [N, 10], got [5]");
   CHECK(error_of(b.cross_entropy(logits, narrow, {})) ==
         "cross_entropy: operand targets \"narrow\": expected dtype i64 (class indices), got i32");
   CHECK(error_of(b.cross_entropy(targets, targets, {})) ==
         "cross_entropy: operand logits \"targets\": expected dtype f32, f16 or bf16, got i64");
-  const ValueId cube = take(b.input("cube", DType::kF32, {2, 3, 4}));
+  const ValueId cube = value_of(b.input("cube", DType::kF32, {2, 3, 4}));
   CHECK(error_of(b.cross_entropy(cube, targets, {})) == "cross_entropy: operand logits \"cube\": expected shape [N, C], got [2, 3, 4]");
   for (const double smoothing : {-0.1, 1.5, std::nan("")}) {
     CHECK(contains(error_of(b.cross_entropy(logits, targets, {LossReduction::kMean, -100, smoothing})),
@@ -202,18 +203,18 @@ TEST_CASE("cross_entropy: the loss is f32; operands are checked", "[ops]") {
 
 TEST_CASE("map: broadcasts as NumPy and names the shapes that do not", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
-  const SizeExpr m = take(b.dim({"M", 4, 1, 64}));
-  const ValueId x = take(b.input("x", DType::kF32, {n, 3, 1}));
-  const ValueId z = take(b.input("z", DType::kF32, {3, 7}));
-  const ValueId s = take(b.input("s", DType::kF32, {}));
-  const ValueId e = take(b.input("e", DType::kF32, {0}));
-  const ValueId other = take(b.input("other", DType::kF32, {m, 1, 1}));
-  const ValueId wide = take(b.input("wide", DType::kF32, {4}));
-  CHECK(shape_of_value(b, take(b.map("x + z", {x, z}))) == "[N, 3, 7]");
-  CHECK(shape_of_value(b, take(b.map("z + x", {z, x}))) == "[N, 3, 7]");
-  CHECK(shape_of_value(b, take(b.map("s * x", {s, x}))) == "[N, 3, 1]");
-  CHECK(shape_of_value(b, take(b.map("x + e", {x, e}))) == "[N, 3, 0]");
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
+  const SizeExpr m = value_of(b.dim({"M", 4, 1, 64}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {n, 3, 1}));
+  const ValueId z = value_of(b.input("z", DType::kF32, {3, 7}));
+  const ValueId s = value_of(b.input("s", DType::kF32, {}));
+  const ValueId e = value_of(b.input("e", DType::kF32, {0}));
+  const ValueId other = value_of(b.input("other", DType::kF32, {m, 1, 1}));
+  const ValueId wide = value_of(b.input("wide", DType::kF32, {4}));
+  CHECK(shape_of_value(b, value_of(b.map("x + z", {x, z}))) == "[N, 3, 7]");
+  CHECK(shape_of_value(b, value_of(b.map("z + x", {z, x}))) == "[N, 3, 7]");
+  CHECK(shape_of_value(b, value_of(b.map("s * x", {s, x}))) == "[N, 3, 1]");
+  CHECK(shape_of_value(b, value_of(b.map("x + e", {x, e}))) == "[N, 3, 0]");
   CHECK(
       error_of(b.map("x + other", {x, other})) ==
       "map: operands \"x\" [N, 3, 1], \"other\" [M, 1, 1] do not broadcast: M against N (sizes must be equal or 1, counted from the last)");
@@ -227,14 +228,14 @@ TEST_CASE("map: broadcasts as NumPy and names the shapes that do not", "[ops]") 
 
 TEST_CASE("map: the result's dtype is promoted from the operands that reach it", "[ops]") {
   GraphBuilder b("t");
-  const ValueId h = take(b.input("h", DType::kF16, {2}));
-  const ValueId h2 = take(b.input("h2", DType::kF16, {2}));
-  const ValueId g = take(b.input("g", DType::kBf16, {2}));
-  const ValueId f = take(b.input("f", DType::kF32, {2}));
-  const ValueId i = take(b.input("i", DType::kI32, {2}));
-  const ValueId l = take(b.input("l", DType::kI64, {2}));
+  const ValueId h = value_of(b.input("h", DType::kF16, {2}));
+  const ValueId h2 = value_of(b.input("h2", DType::kF16, {2}));
+  const ValueId g = value_of(b.input("g", DType::kBf16, {2}));
+  const ValueId f = value_of(b.input("f", DType::kF32, {2}));
+  const ValueId i = value_of(b.input("i", DType::kI32, {2}));
+  const ValueId l = value_of(b.input("l", DType::kI64, {2}));
   const auto dtype = [&](llvm::StringRef expr, llvm::ArrayRef<ValueId> in) {
-    return dtype_name(b.graph().value(take(b.map(expr, in))).dtype).str();
+    return dtype_name(b.graph().value(value_of(b.map(expr, in))).dtype).str();
   };
   CHECK(dtype("h * 0.5 + h2", {h, h2}) == "f16");
   CHECK(dtype("g + 1", {g}) == "bf16");
@@ -248,31 +249,31 @@ TEST_CASE("map: the result's dtype is promoted from the operands that reach it",
   CHECK(dtype("h < f", {h, f}) == "bool");
   CHECK(dtype("where(f > 0, h, h2)", {f, h, h2}) == "f16");
   CHECK(dtype("cast_bf16(f)", {f}) == "bf16");
-  const ValueId y = take(b.map("f + i", {f, i}, DType::kI32));
+  const ValueId y = value_of(b.map("f + i", {f, i}, DType::kI32));
   CHECK(b.graph().value(y).dtype == DType::kI32);
   CHECK(std::get<MapAttributes>(b.graph().ops().back().attributes).expr->type == DType::kI32);
-  CHECK(b.graph().value(take(b.cast(f, DType::kF16))).dtype == DType::kF16);
+  CHECK(b.graph().value(value_of(b.cast(f, DType::kF16))).dtype == DType::kF16);
 }
 
 TEST_CASE("map: a ready expression is checked against its operands", "[ops]") {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", DType::kF32, {2}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {2}));
   CHECK(error_of(b.map_expr(operand_expr(1, DType::kF32), {x}, std::nullopt)) == "map: expr reads operand 1, but there are 1");
   CHECK(error_of(b.map_expr(operand_expr(0, DType::kI32), {x}, std::nullopt)) ==
         "map: operand in \"x\": expr reads it as i32, but its compute type is f32");
   // A value given twice is one operand.
   const Expr sum = call_expr(ExprFn::kAdd, {operand_expr(0, DType::kF32), operand_expr(1, DType::kF32)});
-  take(b.map_expr(sum, {x, x}, std::nullopt));
+  value_of(b.map_expr(sum, {x, x}, std::nullopt));
   CHECK(b.graph().ops().back().inputs.size() == 1);
   CHECK(expr_text(std::get<MapAttributes>(b.graph().ops().back().attributes).expr) == "(%0 + %0)");
 }
 
 TEST_CASE("builder: named forms become maps", "[ops]") {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", DType::kF16, {2, 3}));
-  const ValueId z = take(b.input("z", DType::kF16, {3}));
+  const ValueId x = value_of(b.input("x", DType::kF16, {2, 3}));
+  const ValueId z = value_of(b.input("z", DType::kF16, {3}));
   const auto expr = [&](llvm::StringRef form, llvm::ArrayRef<MapOperand> operands) {
-    take(b.named(form, operands));
+    value_of(b.named(form, operands));
     return expr_text(std::get<MapAttributes>(b.graph().ops().back().attributes).expr);
   };
   CHECK(expr("add", {MapOperand(x), MapOperand(z)}) == "(%0 + %1)");
@@ -294,22 +295,22 @@ TEST_CASE("builder: named forms become maps", "[ops]") {
 
 TEST_CASE("builder: dimensions and inputs are checked", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
   CHECK(error_of(b.dim({"N", 4, 1, 64})) == "dimension N: declared twice");
   CHECK(error_of(b.baked_dim({"N", 4, 1, 64})) == "dimension N: declared twice");
   CHECK(error_of(b.dim({"1N", 4, 1, 64})) == "dimension \"1N\": the name must be an identifier");
   CHECK(error_of(b.dim({"M", 4, 5, 3})) == "dimension M: the range [5, 3] is empty or negative");
   CHECK(error_of(b.dim({"M", 4, -1, 3})) == "dimension M: the range [-1, 3] is empty or negative");
   CHECK(error_of(b.dim({"M", 9, 1, 3})) == "dimension M: 9 is outside its range [1, 3]");
-  CHECK(take(b.baked_dim({"D", 9, 1, 30})).is_constant(9));
+  CHECK(value_of(b.baked_dim({"D", 9, 1, 30})).is_constant(9));
   CHECK(b.graph().symbols().size() == 1);
   CHECK(b.graph().baked_dims().size() == 1);
   CHECK(error_of(b.input("x", DType::kF32, {2, -3})) == "input x: dimension -3 of shape [2, -3] is negative");
   const SizeExpr big = std::int64_t{1} << 32;
   CHECK(error_of(b.input("x", DType::kF32, {big, big})) == "input x: shape [4294967296, 4294967296] has more than 2^62 elements");
   CHECK(error_of(b.input("x", DType::kF32, {big, big, 0})) == "input x: shape [4294967296, 4294967296, 0] has more than 2^62 elements");
-  take(b.input("large", DType::kF32, {n, big}));
-  take(b.input("empty", DType::kF32, {0, n, 0}));
+  value_of(b.input("large", DType::kF32, {n, big}));
+  value_of(b.input("empty", DType::kF32, {0, n, 0}));
   CHECK(error_of(b.input("large", DType::kF32, {1})) == "value large: the name is taken");
   CHECK(error_of(b.input("a b", DType::kF32, {1})) == "value \"a b\": the name must be an identifier other than inf, nan, true, false");
   CHECK(contains(error_of(b.input("inf", DType::kF32, {1})), "must be an identifier"));
@@ -320,53 +321,53 @@ TEST_CASE("builder: dimensions and inputs are checked", "[ops]") {
 
 TEST_CASE("builder: row-major strides are the default spelled out", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
-  CHECK(b.graph().value(take(b.input("a", DType::kF32, {n, 3, 1, 5}, {15, 5, 77, 1}))).strides.empty());
-  CHECK(b.graph().value(take(b.input("b", DType::kF32, {n, 3}, {1, 64}))).strides.size() == 2);
-  CHECK(b.graph().value(take(b.input("c", DType::kF32, {3, 3}, {0, 1}))).strides.size() == 2);
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
+  CHECK(b.graph().value(value_of(b.input("a", DType::kF32, {n, 3, 1, 5}, {15, 5, 77, 1}))).strides.empty());
+  CHECK(b.graph().value(value_of(b.input("b", DType::kF32, {n, 3}, {1, 64}))).strides.size() == 2);
+  CHECK(b.graph().value(value_of(b.input("c", DType::kF32, {3, 3}, {0, 1}))).strides.size() == 2);
 }
 
 TEST_CASE("builder: a graph has outputs and nothing unused", "[ops]") {
   const auto build = [](const std::function<llvm::SmallVector<ValueId, 4>(GraphBuilder&, ValueId)>& make,
                         Precision precision = Precision::kTf32) {
     GraphBuilder b("t", precision);
-    const ValueId x = take(b.input("x", DType::kF32, {2, 3}));
+    const ValueId x = value_of(b.input("x", DType::kF32, {2, 3}));
     const auto outputs = make(b, x);
     return error_of(std::move(b).build(outputs));
   };
-  CHECK(build([](GraphBuilder& b, ValueId x) { return llvm::SmallVector<ValueId, 4>{take(b.softmax(x, 0))}; }) == "(no error)");
+  CHECK(build([](GraphBuilder& b, ValueId x) { return llvm::SmallVector<ValueId, 4>{value_of(b.softmax(x, 0))}; }) == "(no error)");
   CHECK(build([](GraphBuilder&, ValueId) { return llvm::SmallVector<ValueId, 4>{}; }) == "t: expected at least one output");
   CHECK(build([](GraphBuilder&, ValueId x) { return llvm::SmallVector<ValueId, 4>{x}; }) ==
         "t: outputs: \"x\" is an input; copy it with a map");
   CHECK(build([](GraphBuilder&, ValueId) { return llvm::SmallVector<ValueId, 4>{7}; }) == "t: outputs: there is no value 7");
   CHECK(build([](GraphBuilder& b, ValueId x) {
-          const ValueId y = take(b.softmax(x, 0, "y"));
+          const ValueId y = value_of(b.softmax(x, 0, "y"));
           return llvm::SmallVector<ValueId, 4>{y, y};
         }) == "t: outputs: \"y\" is given twice");
   CHECK(build([](GraphBuilder& b, ValueId x) {
-          const ValueId y = take(b.softmax(x, 0, "y"));
-          take(b.softmax(y, 0, "z"));
+          const ValueId y = value_of(b.softmax(x, 0, "y"));
+          value_of(b.softmax(y, 0, "z"));
           return llvm::SmallVector<ValueId, 4>{y};
         }) == "t: ops[1] (softmax) computes \"z\", which no output needs");
   CHECK(build([](GraphBuilder& b, ValueId x) {
-          take(b.input("u", DType::kF32, {2}));
-          return llvm::SmallVector<ValueId, 4>{take(b.softmax(x, 0))};
+          value_of(b.input("u", DType::kF32, {2}));
+          return llvm::SmallVector<ValueId, 4>{value_of(b.softmax(x, 0))};
         }) == "t: input \"u\" is read by no op");
   CHECK(build([](GraphBuilder& b, ValueId x) {
-          take(b.dim({"N", 4, 1, 64}));
-          return llvm::SmallVector<ValueId, 4>{take(b.softmax(x, 0))};
+          value_of(b.dim({"N", 4, 1, 64}));
+          return llvm::SmallVector<ValueId, 4>{value_of(b.softmax(x, 0))};
         }) == "t: dimension N is in no input's shape");
-  CHECK(build([](GraphBuilder& b, ValueId x) { return llvm::SmallVector<ValueId, 4>{take(b.softmax(x, 0))}; }, Precision::kBf16x3) ==
+  CHECK(build([](GraphBuilder& b, ValueId x) { return llvm::SmallVector<ValueId, 4>{value_of(b.softmax(x, 0))}; }, Precision::kBf16x3) ==
         "t: precision \"bf16x3\" is not offered yet; use \"tf32x3\" or \"tf32\"");
 }
 
 TEST_CASE("graph: users, outputs and default dimensions", "[ops]") {
   GraphBuilder b("t");
-  const SizeExpr n = take(b.dim({"N", 4, 1, 64}));
-  const ValueId x = take(b.input("x", DType::kF32, {n, 3}));
-  const ValueId y = take(b.softmax(x, 1, "y"));
-  const ValueId z = take(b.map("x * y", {x, y}));
-  const Graph graph = take(std::move(b).build({z, y}));
+  const SizeExpr n = value_of(b.dim({"N", 4, 1, 64}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {n, 3}));
+  const ValueId y = value_of(b.softmax(x, 1, "y"));
+  const ValueId z = value_of(b.map("x * y", {x, y}));
+  const Graph graph = value_of(std::move(b).build({z, y}));
   CHECK(graph.users(x) == llvm::SmallVector<OpId, 4>{0, 1});
   CHECK(graph.users(z).empty());
   CHECK(graph.is_output(y));

@@ -23,7 +23,7 @@ std::string changed(const std::string& from, const std::string& to) { return sig
 }  // namespace
 
 TEST_CASE("canonical: the form is JSON with sorted keys and no names", "[ops]") {
-  const Graph graph = take(parse_description(kBase));
+  const Graph graph = value_of(parse_description(kBase));
   const std::string text = canonical_form(graph);
   CHECK(
       text ==
@@ -67,19 +67,19 @@ TEST_CASE("canonical: names, order, defaults and sugar do not matter", "[ops]") 
 
 TEST_CASE("canonical: the builder and JSON give the same signature", "[ops]") {
   GraphBuilder b("other");
-  const SizeExpr n = take(b.dim({"n", 8, 1, 64}));
-  const ValueId x = take(b.input("in0", DType::kF32, {n, 6, 12}));
-  const ValueId w = take(b.input("in1", DType::kF32, {6, 2, 3}));
-  const ValueId bias = take(b.input("in2", DType::kF32, {6, 1}));
+  const SizeExpr n = value_of(b.dim({"n", 8, 1, 64}));
+  const ValueId x = value_of(b.input("in0", DType::kF32, {n, 6, 12}));
+  const ValueId w = value_of(b.input("in1", DType::kF32, {6, 2, 3}));
+  const ValueId bias = value_of(b.input("in2", DType::kF32, {6, 1}));
   ConvAttributes attributes;
   attributes.pad_before = {2};
   attributes.groups = 3;
-  const ValueId r = take(b.reduce(x, ReduceKind::kMax, {1, 2}, true));
-  const ValueId c = take(b.conv(x, w, std::nullopt, attributes));
-  const ValueId s = take(b.named("add", {MapOperand(c), MapOperand(bias)}));
+  const ValueId r = value_of(b.reduce(x, ReduceKind::kMax, {1, 2}, true));
+  const ValueId c = value_of(b.conv(x, w, std::nullopt, attributes));
+  const ValueId s = value_of(b.named("add", {MapOperand(c), MapOperand(bias)}));
   const ValueId y =
-      take(b.map_expr(call_expr(ExprFn::kMul, {operand_expr(0, DType::kF32), operand_expr(1, DType::kF32)}), {s, r}, std::nullopt));
-  CHECK(signature(take(std::move(b).build({y}))) == signature_of(kBase));
+      value_of(b.map_expr(call_expr(ExprFn::kMul, {operand_expr(0, DType::kF32), operand_expr(1, DType::kF32)}), {s, r}, std::nullopt));
+  CHECK(signature(value_of(std::move(b).build({y}))) == signature_of(kBase));
 }
 
 TEST_CASE("canonical: every change of meaning changes the signature", "[ops]") {
@@ -166,8 +166,8 @@ TEST_CASE("canonical: the order of inputs is part of the calling convention", "[
 TEST_CASE("canonical: signatures of the seeds are stable", "[ops]") {
   // A change here invalidates every store and record: it must be meant.
   for (const char* name : {"conv3d_min_softmax", "cross_entropy", "causal_conv1d"}) {
-    const Graph first = take(load_description(description_path(name)));
-    const Graph second = take(load_description(description_path(name)));
+    const Graph first = value_of(load_description(description_path(name)));
+    const Graph second = value_of(load_description(description_path(name)));
     CHECK(signature(first) == signature(second));
   }
 }

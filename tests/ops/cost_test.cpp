@@ -6,7 +6,7 @@ using namespace tilewright;
 using namespace tilewright_tests;
 
 TEST_CASE("cost: conv3d_min_softmax by hand", "[ops]") {
-  const Graph graph = take(load_description(description_path("conv3d_min_softmax")));
+  const Graph graph = value_of(load_description(description_path("conv3d_min_softmax")));
   const Cost cost = graph_cost(graph, graph.default_dims());
   const std::uint64_t x = 37748736;  // 128*3*24*32*32*4
   const std::uint64_t w = 7776;      // 24*3*27*4
@@ -25,14 +25,14 @@ TEST_CASE("cost: conv3d_min_softmax by hand", "[ops]") {
 }
 
 TEST_CASE("cost: cross_entropy by hand", "[ops]") {
-  const Graph graph = take(load_description(description_path("cross_entropy")));
+  const Graph graph = value_of(load_description(description_path("cross_entropy")));
   const Cost cost = graph_cost(graph, graph.default_dims());
   CHECK(cost.bytes == 536870912 + 262144 + 4);  // 32768*4096*4 + 32768*8 + one f32
   CHECK(cost.flops == 4ULL * 134217728 + 3ULL * 32768);
 }
 
 TEST_CASE("cost: causal_conv1d by hand", "[ops]") {
-  const Graph graph = take(load_description(description_path("causal_conv1d")));
+  const Graph graph = value_of(load_description(description_path("causal_conv1d")));
   const Cost cost = graph_cost(graph, graph.default_dims());
   CHECK(cost.bytes == 2 * 12582912 + 24576 + 6144);  // x and out 1536*2048*4, weight 1536*4*4, bias 1536*4
   CHECK(cost.flops == 25165824);                     // 2 * 1536*2048 * 4
@@ -40,12 +40,12 @@ TEST_CASE("cost: causal_conv1d by hand", "[ops]") {
 
 TEST_CASE("cost: strided and broadcast inputs count what they hold", "[ops]") {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", DType::kF32, {10, 20}, {0, 1}));  // one row of 20
-  const ValueId s = take(b.input("s", DType::kF16, {10, 20}, {1, 1}));  // a window over 29
-  const ValueId e = take(b.input("e", DType::kI64, {0, 20}, {1, 1}));
-  const ValueId sum = take(b.map("x + s", {x, s}));
-  const ValueId empty = take(b.map("e + 1", {e}));
-  const Graph graph = take(std::move(b).build({sum, empty}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {10, 20}, {0, 1}));  // one row of 20
+  const ValueId s = value_of(b.input("s", DType::kF16, {10, 20}, {1, 1}));  // a window over 29
+  const ValueId e = value_of(b.input("e", DType::kI64, {0, 20}, {1, 1}));
+  const ValueId sum = value_of(b.map("x + s", {x, s}));
+  const ValueId empty = value_of(b.map("e + 1", {e}));
+  const Graph graph = value_of(std::move(b).build({sum, empty}));
   CHECK(op_cost(graph, 0, {}).bytes == 20 * 4 + 29 * 2 + 200 * 4);
   CHECK(op_cost(graph, 0, {}).flops == 200);
   CHECK(op_cost(graph, 1, {}).bytes == 0);
@@ -53,13 +53,13 @@ TEST_CASE("cost: strided and broadcast inputs count what they hold", "[ops]") {
 
 TEST_CASE("cost: a mean divides, smoothing adds a sum, casts are free", "[ops]") {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", DType::kF32, {10, 20}));
-  const ValueId t = take(b.input("t", DType::kI64, {10}));
-  const ValueId mean = take(b.reduce(x, ReduceKind::kMean, {1}, false));
-  const ValueId max = take(b.reduce(x, ReduceKind::kMax, {1}, false));
-  const ValueId loss = take(b.cross_entropy(x, t, {LossReduction::kMean, -100, 0.1}));
-  const ValueId cast = take(b.cast(x, DType::kF16));
-  const Graph graph = take(std::move(b).build({mean, max, loss, cast}));
+  const ValueId x = value_of(b.input("x", DType::kF32, {10, 20}));
+  const ValueId t = value_of(b.input("t", DType::kI64, {10}));
+  const ValueId mean = value_of(b.reduce(x, ReduceKind::kMean, {1}, false));
+  const ValueId max = value_of(b.reduce(x, ReduceKind::kMax, {1}, false));
+  const ValueId loss = value_of(b.cross_entropy(x, t, {LossReduction::kMean, -100, 0.1}));
+  const ValueId cast = value_of(b.cast(x, DType::kF16));
+  const Graph graph = value_of(std::move(b).build({mean, max, loss, cast}));
   CHECK(op_cost(graph, 0, {}).flops == 210);
   CHECK(op_cost(graph, 1, {}).flops == 200);
   CHECK(op_cost(graph, 2, {}).flops == 5 * 200 + 30);

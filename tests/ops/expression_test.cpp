@@ -15,7 +15,7 @@ const llvm::StringRef kNames[] = {"x", "z", "i", "l", "b"};
 const DType kTypes[] = {DType::kF32, DType::kF32, DType::kI32, DType::kI64, DType::kBool};
 const llvm::StringRef kSlots[] = {"%0", "%1", "%2", "%3", "%4"};
 
-Expr parse(llvm::StringRef text) { return take(parse_expression(text, kNames, kTypes)); }
+Expr parse(llvm::StringRef text) { return value_of(parse_expression(text, kNames, kTypes)); }
 std::string text_of(llvm::StringRef text) { return expr_text(parse(text)); }
 double value_of(llvm::StringRef text, double x = 0, double z = 0, double i = 0, double l = 0, double b = 0) {
   return evaluate_expression(parse(text), {x, z, i, l, b});
@@ -81,7 +81,7 @@ TEST_CASE("expression: text parses back to itself", "[ops]") {
         "l * (1 - 2147483648 - 1)", "round(x) + erf(z) * reciprocal(x)", "x + 16777216.0 + 1e38 + 1e-45"}) {
     const std::string once = text_of(text);
     INFO(text);
-    CHECK(expr_text(take(parse_expression(once, kSlots, kTypes))) == once);
+    CHECK(expr_text(value_of(parse_expression(once, kSlots, kTypes))) == once);
   }
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("expression: a cast to a narrow float rounds and computes on", "[ops]"
 }
 
 TEST_CASE("expression: substitution rebuilds types and shares nodes", "[ops]") {
-  const Expr square = take(parse_expression("a * a", {"a"}, {DType::kF32}));
+  const Expr square = value_of(parse_expression("a * a", {"a"}, {DType::kF32}));
   const Expr inner = parse("exp(x)");
   const Expr result = substitute(square, {inner});
   CHECK(expr_text(result) == "(exp(%0) * exp(%0))");
@@ -212,6 +212,6 @@ TEST_CASE("expression: random text never crashes", "[ops]") {
     }
     INFO(text);
     const std::string once = expr_text(*result);
-    CHECK(expr_text(take(parse_expression(once, kSlots, kTypes))) == once);
+    CHECK(expr_text(value_of(parse_expression(once, kSlots, kTypes))) == once);
   }
 }

@@ -17,11 +17,11 @@ std::string conv_error(const std::string& attributes) {
   return error_for(with_ops(R"({"op": "conv", "in": ["x", "w"], "out": "y")" + attributes + "}", kWeights));
 }
 ConvAttributes conv_of(const std::string& attributes) {
-  const Graph graph = take(parse_description(with_ops(R"({"op": "conv", "in": ["x", "w"], "out": "y")" + attributes + "}", kWeights)));
+  const Graph graph = value_of(parse_description(with_ops(R"({"op": "conv", "in": ["x", "w"], "out": "y")" + attributes + "}", kWeights)));
   return std::get<ConvAttributes>(graph.op(0).attributes);
 }
 std::string file_text(const std::string& name) {
-  return take(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(description_path(name))))->getBuffer().str();
+  return value_of(llvm::errorOrToExpected(llvm::MemoryBuffer::getFile(description_path(name))))->getBuffer().str();
 }
 
 const std::string kSoftmax = R"({"op": "softmax", "in": ["x"], "out": "y", "axis": -1})";
@@ -29,13 +29,13 @@ const std::string kSoftmax = R"({"op": "softmax", "in": ["x"], "out": "y", "axis
 }  // namespace
 
 TEST_CASE("json: the ready descriptions load", "[ops]") {
-  const Graph conv = take(load_description(description_path("conv3d_min_softmax")));
+  const Graph conv = value_of(load_description(description_path("conv3d_min_softmax")));
   CHECK(conv.name() == "conv3d_min_softmax");
   CHECK(conv.precision() == Precision::kTf32);
   CHECK(conv.deterministic());
   REQUIRE(conv.ops().size() == 3);
   CHECK(shape_text(conv.value(conv.outputs()[0]).shape, conv.symbols()) == "[N, 24, 30, 30]");
-  const Graph loss = take(load_description(description_path("cross_entropy")));
+  const Graph loss = value_of(load_description(description_path("cross_entropy")));
   CHECK(loss.default_dims()[0] == 32768);
   CHECK(shape_text(loss.value(loss.outputs()[0]).shape) == "[]");
 }
@@ -52,7 +52,7 @@ TEST_CASE("json: causal_conv1d serves every case by its dimensions", "[ops]") {
                         {1, 1536, 2048, 4},
                         {1, 2560, 2048, 4},
                         {1, 2560, 4096, 4}}) {
-    const Graph graph = take(load_description(description_path("causal_conv1d"), {{"B", c.b}, {"D", c.d}, {"S", c.s}, {"W", c.w}}));
+    const Graph graph = value_of(load_description(description_path("causal_conv1d"), {{"B", c.b}, {"D", c.d}, {"S", c.s}, {"W", c.w}}));
     const auto& conv = std::get<ConvAttributes>(graph.op(0).attributes);
     CHECK(conv.groups == c.d);
     CHECK(conv.pad_before[0] == c.w - 1);
@@ -76,7 +76,7 @@ TEST_CASE("json: the order of inputs is the order written", "[ops]") {
     if (i > 0) list += ", \"i" + std::to_string(i) + "\"";
   }
   const Graph graph =
-      take(parse_description(with_ops(R"({"op": "map", "in": [)" + list + R"(], "out": "y", "expr": ")" + sum + "\"}", inputs)));
+      value_of(parse_description(with_ops(R"({"op": "map", "in": [)" + list + R"(], "out": "y", "expr": ")" + sum + "\"}", inputs)));
   REQUIRE(graph.inputs().size() == 40);
   for (std::size_t i = 0; i < 40; ++i) CHECK(graph.value(graph.inputs()[i]).name == "i" + std::to_string(i));
 }
@@ -221,12 +221,12 @@ TEST_CASE("json: baked dimensions are numbers from the start", "[ops]") {
   const std::string json = with_ops(R"({"op": "conv", "in": ["x", "w"], "out": "y", "groups": "D"})",
                                     R"("x": {"dtype": "f32", "shape": ["N", "D", 8]}, "w": {"dtype": "f32", "shape": ["D", 1, 3]})",
                                     R"({"N": {"default": 2}, "D": {"default": 6, "max": 100, "baked": true}})");
-  const Graph graph = take(parse_description(json));
+  const Graph graph = value_of(parse_description(json));
   REQUIRE(graph.symbols().size() == 1);
   REQUIRE(graph.baked_dims().size() == 1);
   CHECK(graph.baked_dims()[0].name == "D");
   CHECK(std::get<ConvAttributes>(graph.op(0).attributes).groups == 6);
-  const Graph other = take(parse_description(json, {{"D", 9}, {"N", 5}}));
+  const Graph other = value_of(parse_description(json, {{"D", 9}, {"N", 5}}));
   CHECK(std::get<ConvAttributes>(other.op(0).attributes).groups == 9);
   CHECK(other.default_dims()[0] == 2);
   CHECK(error_for(json, {{"D", 101}}) == "dimension D: 101 is outside its range [1, 100]");

@@ -57,18 +57,18 @@ inline llvm::Expected<tilewright::ReferenceTensor> try_reference_of(const std::v
   std::vector<tilewright::ValueId> ids;
   std::vector<tilewright::HostTensor> tensors;
   for (const Input& input : inputs) {
-    ids.push_back(take(builder.input("x" + std::to_string(ids.size()), input.dtype, shape_of(input.shape), input.strides)));
+    ids.push_back(value_of(builder.input("x" + std::to_string(ids.size()), input.dtype, shape_of(input.shape), input.strides)));
     tensors.push_back(tensor_of(input.dtype, input.shape, input.values, input.strides));
   }
-  const tilewright::ValueId y = take(add(builder, ids));
-  const tilewright::Graph graph = take(std::move(builder).build(y));
+  const tilewright::ValueId y = value_of(add(builder, ids));
+  const tilewright::Graph graph = value_of(std::move(builder).build(y));
   auto outputs = tilewright::evaluate_reference(graph, tensors, {}, {threads});
   if (!outputs) return outputs.takeError();
   return std::move((*outputs)[0]);
 }
 
 inline tilewright::ReferenceTensor reference_of(const std::vector<Input>& inputs, const AddOp& add, unsigned threads = 2) {
-  return take(try_reference_of(inputs, add, threads));
+  return value_of(try_reference_of(inputs, add, threads));
 }
 
 inline Sizes sizes_of(const tilewright::ReferenceTensor& tensor) { return {tensor.shape.begin(), tensor.shape.end()}; }

@@ -98,13 +98,13 @@ TEST_CASE("reference map: NaN propagates through min, max and relu", "[ops]") {
 
 TEST_CASE("reference: ops are chained, several outputs, intermediates in double", "[ops]") {
   GraphBuilder builder("t");
-  const ValueId x = take(builder.input("x", DType::kF32, shape_of({2, 3})));
-  const ValueId third = take(builder.map("x / 3", {x}));
-  const ValueId total = take(builder.reduce(third, ReduceKind::kSum, {1}, true));
-  const ValueId share = take(builder.named("div", {third, total}));
-  const ValueId most = take(builder.reduce(share, ReduceKind::kMax, {0, 1}, false));
-  const Graph graph = take(std::move(builder).build({share, total, most}));
-  const auto outputs = take(evaluate_reference(graph, {tensor_of(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 1})}, {}));
+  const ValueId x = value_of(builder.input("x", DType::kF32, shape_of({2, 3})));
+  const ValueId third = value_of(builder.map("x / 3", {x}));
+  const ValueId total = value_of(builder.reduce(third, ReduceKind::kSum, {1}, true));
+  const ValueId share = value_of(builder.named("div", {third, total}));
+  const ValueId most = value_of(builder.reduce(share, ReduceKind::kMax, {0, 1}, false));
+  const Graph graph = value_of(std::move(builder).build({share, total, most}));
+  const auto outputs = value_of(evaluate_reference(graph, {tensor_of(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 1})}, {}));
   REQUIRE(outputs.size() == 3);
   check_values(outputs[0].values, {1.0 / 6, 2.0 / 6, 3.0 / 6, 0.4, 0.5, 0.1}, 1e-15);
   check_values(outputs[1].values, {2, 10.0 / 3}, 1e-15);
@@ -113,28 +113,28 @@ TEST_CASE("reference: ops are chained, several outputs, intermediates in double"
 }
 
 TEST_CASE("reference: targets may be computed, a value may be read again later", "[ops]") {
-  const Graph graph = take(parse_description(with_ops(
+  const Graph graph = value_of(parse_description(with_ops(
       R"({"op": "map", "in": ["t"], "out": "u", "expr": "t + 1"},
          {"op": "cross_entropy", "in": ["x", "u"], "out": "loss", "reduction": "none"},
          {"op": "map", "in": ["loss", "u"], "out": "y", "expr": "loss + 1000 * u"})",
       R"("x": {"dtype": "f32", "shape": [2, 2]}, "t": {"dtype": "i64", "shape": [2]})")));
   const auto outputs =
-      take(evaluate_reference(graph, {tensor_of(DType::kF32, {2, 2}, {0, 1, 0, 1}), tensor_of(DType::kI64, {2}, {-1, 0})}, {}));
+      value_of(evaluate_reference(graph, {tensor_of(DType::kF32, {2, 2}, {0, 1, 0, 1}), tensor_of(DType::kI64, {2}, {-1, 0})}, {}));
   const double lse = std::log(1.0 + std::exp(1.0));
   check_values(outputs[0].values, {lse, lse - 1 + 1000}, 1e-15);
 }
 
 TEST_CASE("reference: symbolic dimensions take the given sizes", "[ops]") {
   const Graph graph =
-      take(parse_description(R"({"name": "t", "inputs": {"x": {"dtype": "f32", "shape": ["N", 2]}}, "dims": {"N": {"default": 7}},
+      value_of(parse_description(R"({"name": "t", "inputs": {"x": {"dtype": "f32", "shape": ["N", 2]}}, "dims": {"N": {"default": 7}},
     "ops": [{"op": "reduce", "in": ["x"], "out": "y", "kind": "sum", "axes": [0]}], "outputs": ["y"]})"));
   const HostTensor x = tensor_of(DType::kF32, {3, 2}, {1, 2, 3, 4, 5, 6});
-  check_values(take(evaluate_reference(graph, {x}, {3}))[0].values, {9, 12});
+  check_values(value_of(evaluate_reference(graph, {x}, {3}))[0].values, {9, 12});
   CHECK(error_of(evaluate_reference(graph, {x}, {})) == "reference: 0 dimensions given, 1 declared");
 }
 
 TEST_CASE("reference: inputs that are not as declared are named", "[ops]") {
-  const Graph graph = take(parse_description(with_ops(R"({"op": "relu", "in": ["x"], "out": "y"})")));
+  const Graph graph = value_of(parse_description(with_ops(R"({"op": "relu", "in": ["x"], "out": "y"})")));
   const auto error = [&](const std::vector<HostTensor>& inputs) { return error_of(evaluate_reference(graph, inputs, {})); };
   CHECK(error({HostTensor::make(DType::kF32, {2, 3, 8})}) == "(no error)");
   CHECK(error({HostTensor::make(DType::kF16, {2, 3, 8})}) == "input x: dtype f16 given, f32 declared");

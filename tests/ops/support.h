@@ -9,16 +9,11 @@
 #include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/values.h"
 
 namespace tilewright_tests {
 
-template <typename T>
-T take(llvm::Expected<T> value) {
-  if (value) return std::move(*value);
-  FAIL(llvm::toString(value.takeError()));
-  // FAIL does not return, but the compiler cannot know.
-  std::abort();
-}
+using tilewright::tests::value_of;
 
 template <typename T>
 std::string error_of(llvm::Expected<T> value) {
@@ -46,6 +41,6 @@ inline std::string with_ops(const std::string& ops, const std::string& inputs = 
   return R"({"name": "t", "inputs": {)" + inputs + R"(}, "dims": )" + dims + R"(, "ops": [)" + ops + R"(], "outputs": ["y"]})";
 }
 
-inline std::string signature_of(const std::string& json) { return tilewright::signature(take(tilewright::parse_description(json))); }
+inline std::string signature_of(const std::string& json) { return tilewright::signature(value_of(tilewright::parse_description(json))); }
 
 }  // namespace tilewright_tests

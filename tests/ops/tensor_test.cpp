@@ -17,7 +17,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // The value of 16 bits by the formula of the format.
-double value_of(std::uint32_t bits, int exponent_bits, int fraction_bits) {
+double decoded(std::uint32_t bits, int exponent_bits, int fraction_bits) {
   const int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
   const int exponent = static_cast<int>(bits >> fraction_bits) & top;
   const int fraction = static_cast<int>(bits) & ((1 << fraction_bits) - 1);
@@ -39,9 +39,9 @@ const Format kFormats[] = {{DType::kF16, 5, 10, &f32_to_f16, &f16_to_f32, 0x7e00
 
 Graph one_input(DType dtype, Shape shape, llvm::ArrayRef<std::int64_t> strides = {}) {
   GraphBuilder b("t");
-  const ValueId x = take(b.input("x", dtype, std::move(shape), strides));
-  const ValueId y = take(b.cast(x, dtype == DType::kF32 ? DType::kF16 : DType::kF32, "y"));
-  return take(std::move(b).build({y}));
+  const ValueId x = value_of(b.input("x", dtype, std::move(shape), strides));
+  const ValueId y = value_of(b.cast(x, dtype == DType::kF32 ? DType::kF16 : DType::kF32, "y"));
+  return value_of(std::move(b).build({y}));
 }
 
 HostTensor seeded(DType dtype, std::int64_t n, std::uint64_t seed, double low = -1.0, double high = 1.0) {
@@ -56,7 +56,7 @@ TEST_CASE("tensor: every f16 and bf16 pattern widens to its value and narrows ba
     int wrong = 0;
     for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
       const auto pattern = static_cast<std::uint16_t>(bits);
-      const double want = value_of(bits, f.exponent_bits, f.fraction_bits);
+      const double want = decoded(bits, f.exponent_bits, f.fraction_bits);
       const float got = f.widen(pattern);
       if (std::isnan(want)) {
         wrong += !std::isnan(got) || std::signbit(got) != ((bits & 0x8000u) != 0) || f.narrow(got) != f.nan;
@@ -74,14 +74,14 @@ TEST_CASE("tensor: between two neighbours the nearer one is taken, the even one 
     const std::uint32_t infinity = static_cast<std::uint32_t>((1 << f.exponent_bits) - 1) << f.fraction_bits;
     int wrong = 0;
     for (std::uint32_t bits = 0; bits < infinity; ++bits) {
-      const double here = value_of(bits, f.exponent_bits, f.fraction_bits);
+      const double here = decoded(bits, f.exponent_bits, f.fraction_bits);
       // The successor of the largest number, were the exponent unbounded, rounds to infinity.
-      const double next = bits + 1 == infinity ? 2 * here - value_of(bits - 1, f.exponent_bits, f.fraction_bits)
-                                               : value_of(bits + 1, f.exponent_bits, f.fraction_bits);
+      const double next = bits + 1 == infinity ? 2 * here - decoded(bits - 1, f.exponent_bits, f.fraction_bits)
+                                               : decoded(bits + 1, f.exponent_bits, f.fraction_bits);
       const double middle = here + (next - here) / 2;  // exact in double
       const std::uint32_t even = bits % 2 == 0 ? bits : bits + 1;
       const auto rounded = [&](double value, std::uint32_t want) {
-        const double to = value_of(want, f.exponent_bits, f.fraction_bits);
+        const double to = decoded(want, f.exponent_bits, f.fraction_bits);
         wrong += round_to_dtype(value, f.dtype) != to || round_to_dtype(-value, f.dtype) != -to;
       };
       rounded(middle, even);
@@ -212,12 +212,12 @@ TEST_CASE("tensor: seeded data fill their range and keep to it", "[ops]") {
 TEST_CASE("tensor: the targets of a cross entropy are classes, or ignored where there is none", "[ops]") {
   for (std::int64_t classes : {7, 0}) {
     GraphBuilder b("t");
-    const ValueId x = take(b.input("x", DType::kF32, {1000, classes}));
-    const ValueId t = take(b.input("t", DType::kI64, {1000}));
+    const ValueId x = value_of(b.input("x", DType::kF32, {1000, classes}));
+    const ValueId t = value_of(b.input("t", DType::kI64, {1000}));
     CrossEntropyAttributes attributes;
     attributes.ignore_index = -5;
-    const ValueId y = take(b.cross_entropy(x, t, attributes));
-    const Graph graph = take(std::move(b).build({y}));
+    const ValueId y = value_of(b.cross_entropy(x, t, attributes));
+    const Graph graph = value_of(std::move(b).build({y}));
     const HostTensor targets = random_input(graph, graph.inputs()[1], {}, 9);
     std::set<double> seen;
     for (std::int64_t i = 0; i < 1000; ++i) seen.insert(targets.at(i));

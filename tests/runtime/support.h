@@ -14,6 +14,7 @@
 #include "runtime/error.h"
 #include "runtime/log.h"
 #include "tests/catch.h"
+#include "tests/values.h"
 
 namespace tilewright_tests {
 
@@ -92,8 +93,7 @@ inline void must(llvm::Error error) {
 }
 template <typename T>
 T must(llvm::Expected<T> expected) {
-  if (!expected) FAIL(tilewright::take_error_facts(expected.takeError()).message);
-  return std::move(*expected);
+  return tilewright::tests::value_of(std::move(expected));
 }
 
 inline bool contains(llvm::StringRef text, llvm::StringRef part) { return text.contains(part); }
