@@ -3,13 +3,13 @@
 #include <chrono>
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include "ops/json.h"
+#include "runtime/files.h"
 #include "tools/device_session.h"
 #include "tools/progress.h"
 
@@ -109,13 +109,6 @@ llvm::Error load_and_launch(const DeviceSession& session, const CompiledProgram&
   watch.lap("finish");
   return llvm::Error::success();
 }
-
-struct TemporaryDirectory {
-  llvm::SmallString<128> path;
-  ~TemporaryDirectory() {
-    if (!path.empty()) llvm::sys::fs::remove_directories(path);
-  }
-};
 
 // One fresh process; its JSON.
 llvm::Expected<llvm::json::Object> run_child(const ColdOptions& options, const std::string& store, const std::string& scratch) {
@@ -260,14 +253,12 @@ llvm::Expected<Output> bench_cold(const ColdOptions& options, bool json) {
   std::vector<llvm::json::Object> cold, warm;
   Progress progress("cold start", 2 * std::size_t{options.repeats});
   for (unsigned repeat = 0; repeat < options.repeats; ++repeat) {
-    TemporaryDirectory scratch;
-    if (std::error_code error = llvm::sys::fs::createUniqueDirectory("tilewright-cold", scratch.path)) {
-      return make_error(Status::kIo, "cannot make a temporary directory: {}", error.message());
-    }
-    const std::string store = (scratch.path + "/store").str();
+    auto scratch = TemporaryDirectory::make("tilewright-cold");
+    if (!scratch) return scratch.takeError();
+    const std::string store = scratch->file("store");
     for (auto* children : {&cold, &warm}) {
       progress.step(children == &cold ? "empty store" : "warm store");
-      auto child = run_child(options, store, std::string(scratch.path));
+      auto child = run_child(options, store, scratch->path());
       if (!child) return child.takeError();
       children->push_back(std::move(*child));
       progress.advance();

@@ -8,7 +8,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Errc.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 #include "ops/json.h"
 
@@ -192,12 +191,6 @@ llvm::Expected<ConfigOverrides> parse_config(llvm::StringRef json) {
     overrides[key.str()] = *number;
   }
   return overrides;
-}
-
-llvm::Expected<std::string> read_file(llvm::StringRef path) {
-  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer) return make_error(Status::kIo, "cannot read {}: {}", path, buffer.getError().message());
-  return (*buffer)->getBuffer().str();
 }
 
 llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {

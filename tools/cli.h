@@ -13,6 +13,7 @@
 #include "llvm/Support/JSON.h"
 #include "ops/graph.h"
 #include "runtime/error.h"
+#include "runtime/files.h"
 
 namespace tilewright::cli {
 
@@ -85,8 +86,6 @@ llvm::json::Object dims_json(const Graph& graph, llvm::ArrayRef<std::int64_t> di
 // {"block_threads": 256} -> overrides. Error: kInvalidArgument unless it is an object of integers.
 llvm::Expected<ConfigOverrides> parse_config(llvm::StringRef json);
 
-// Whole file. Error: kIo naming path and cause.
-llvm::Expected<std::string> read_file(llvm::StringRef path);
 // Writes beside `path` and renames, so that no reader sees half a file. Error: kIo naming path and cause.
 llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);
 

@@ -17,7 +17,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Program.h"
-#include "runtime/host/process.h"
+#include "runtime/files.h"
 #include "tools/command_run.h"
 #include "tools/progress.h"
 
@@ -231,7 +231,7 @@ llvm::Expected<Output> run_host(const RunOptions& options, const Graph& graph, l
     }
   }
   if (options.contained) return run_contained(options, graph, dims);
-  auto command_line = read_whole_file("/proc/self/cmdline");
+  auto command_line = read_file("/proc/self/cmdline");
   if (!command_line) return command_line.takeError();
   llvm::SmallVector<llvm::StringRef, 16> arguments;
   llvm::StringRef(*command_line).drop_back(command_line->empty() || command_line->back() != '\0' ? 0 : 1).split(arguments, '\0');

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "runtime/error.h"
+#include "runtime/files.h"
 #include "runtime/host/process.h"
 
 namespace tilewright {
@@ -24,22 +24,13 @@ std::string macro_value(llvm::StringRef text, llvm::StringRef name) {
   return text.drop_front(at + wanted.size()).split('\n').first.trim().str();
 }
 
-// A directory that goes with its contents.
-struct TemporaryDirectory {
-  llvm::SmallString<128> path;
-  std::error_code make() { return llvm::sys::fs::createUniqueDirectory("tilewright-host", path); }
-  ~TemporaryDirectory() {
-    if (!path.empty()) llvm::sys::fs::remove_directories(path);
-  }
-  std::string file(llvm::StringRef name) const { return fmt::format("{}/{}", path.str(), name); }
-  // A compiler's messages without this directory's name.
-  std::string without(llvm::StringRef text) const {
-    std::string result = text.trim().str();
-    const std::string prefix = file("");
-    for (std::size_t at = result.find(prefix); at != std::string::npos; at = result.find(prefix, at)) result.erase(at, prefix.size());
-    return result;
-  }
-};
+// A compiler's messages without the name of the directory it worked in.
+std::string without_directory(llvm::StringRef text, const TemporaryDirectory& directory) {
+  std::string result = text.trim().str();
+  const std::string prefix = directory.file("");
+  for (std::size_t at = result.find(prefix); at != std::string::npos; at = result.find(prefix, at)) result.erase(at, prefix.size());
+  return result;
+}
 
 // The kernel's text as it is, and what ties it to the executor.
 std::string launcher(llvm::StringRef entry) {
@@ -129,26 +120,28 @@ std::string HostCompiler::sanitizer_runtime() const {
 llvm::Expected<HostCompiler::Result> HostCompiler::compile(const std::string& source, const std::string& entry,
                                                            llvm::ArrayRef<MemoryHeader> headers, llvm::StringRef sanitize) const {
   const auto start = std::chrono::steady_clock::now();
-  TemporaryDirectory directory;
-  if (std::error_code error = directory.make()) return make_error(Status::kIo, "cannot make a temporary directory: {}", error.message());
+  auto made = TemporaryDirectory::make("tilewright-host");
+  if (!made) return made.takeError();
+  const TemporaryDirectory directory = std::move(*made);
   for (const MemoryHeader& header : headers) {
     const std::string file = directory.file(header.name);
     if (std::error_code error = llvm::sys::fs::create_directories(llvm::sys::path::parent_path(file)))
       return make_error(Status::kIo, "cannot make a temporary directory: {}", error.message());
-    if (llvm::Error error = write_whole_file(file, header.text)) return error;
+    if (llvm::Error error = write_in_place(file, header.text)) return error;
   }
-  if (llvm::Error error = write_whole_file(directory.file("kernel.cu"), source)) return error;
-  if (llvm::Error error = write_whole_file(directory.file("launch.cpp"), launcher(entry))) return error;
+  if (llvm::Error error = write_in_place(directory.file("kernel.cu"), source)) return error;
+  if (llvm::Error error = write_in_place(directory.file("launch.cpp"), launcher(entry))) return error;
 
-  const std::string map = fmt::format("-ffile-prefix-map={}/=", directory.path.str());
+  const std::string map = fmt::format("-ffile-prefix-map={}/=", directory.path());
   const std::string object = directory.file("kernel.o"), library = directory.file("kernel.so"), launch = directory.file("launch.cpp");
   std::vector<std::string> flags = options(sanitize);
   llvm::SmallVector<llvm::StringRef, 32> arguments(flags.begin(), flags.end());
-  arguments.append({map, "-I", directory.path.str(), "-include", "tilewright/host/prelude.h", "-c", launch, "-o", object});
+  arguments.append({map, "-I", directory.path(), "-include", "tilewright/host/prelude.h", "-c", launch, "-o", object});
   auto compiled = run_process(path_, arguments);
   if (!compiled) return compiled.takeError();
   if (compiled->status != 0)
-    return make_error(Status::kCompileFailed, "{} cannot compile {} for the CPU:\n{}", identity_, entry, directory.without(compiled->text));
+    return make_error(Status::kCompileFailed, "{} cannot compile {} for the CPU:\n{}", identity_, entry,
+                      without_directory(compiled->text, directory));
 
   // Without the thread sanitizer's library: its functions are in tilewright/host/checks.h.
   llvm::SmallVector<llvm::StringRef, 16> link = {"-shared", object, "-o", library, "-lm"};
@@ -162,8 +155,9 @@ llvm::Expected<HostCompiler::Result> HostCompiler::compile(const std::string& so
   auto linked = run_process(path_, link);
   if (!linked) return linked.takeError();
   if (linked->status != 0)
-    return make_error(Status::kCompileFailed, "{} cannot link {} for the CPU:\n{}", identity_, entry, directory.without(linked->text));
-  auto bytes = read_whole_file(library);
+    return make_error(Status::kCompileFailed, "{} cannot link {} for the CPU:\n{}", identity_, entry,
+                      without_directory(linked->text, directory));
+  auto bytes = read_file(library);
   if (!bytes) return bytes.takeError();
   return Result{std::move(*bytes), std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count()};
 }

@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "runtime/error.h"
 #include "runtime/host/process.h"
@@ -66,12 +64,11 @@ llvm::Error KernelObject::open(llvm::StringRef bytes) {
   auto symbols = thread_local_symbols(bytes);
   if (!symbols) return symbols.takeError();
   shared_variables_ = std::move(*symbols);
-  llvm::SmallString<128> directory;
-  if (std::error_code error = llvm::sys::fs::createUniqueDirectory("tilewright-kernel", directory))
-    return make_error(Status::kIo, "cannot make a temporary directory: {}", error.message());
-  directory_ = directory.str().str();
-  path_ = directory_ + "/kernel.so";
-  if (llvm::Error error = write_whole_file(path_, bytes)) return error;
+  auto directory = TemporaryDirectory::make("tilewright-kernel");
+  if (!directory) return directory.takeError();
+  directory_ = std::move(*directory);
+  path_ = directory_.file("kernel.so");
+  if (llvm::Error error = write_in_place(path_, bytes)) return error;
   handle_ = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) return make_error(Status::kCorrupt, "a kernel's shared object cannot be loaded: {}", ::dlerror());
   const auto abi = reinterpret_cast<unsigned (*)()>(::dlsym(handle_, "tw_host_abi"));
@@ -90,7 +87,6 @@ llvm::Error KernelObject::open(llvm::StringRef bytes) {
 
 KernelObject::~KernelObject() {
   if (handle_ != nullptr) ::dlclose(handle_);
-  if (!directory_.empty()) llvm::sys::fs::remove_directories(directory_);
 }
 
 char* KernelObject::shared_block() const {

@@ -7,6 +7,7 @@
 
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "runtime/files.h"
 #include "runtime/host/elf_symbols.h"
 #include "templates/tilewright/host/abi.h"
 
@@ -40,7 +41,8 @@ class KernelObject {
   KernelObject() = default;
   llvm::Error open(llvm::StringRef bytes);
 
-  std::string directory_, path_;
+  TemporaryDirectory directory_;
+  std::string path_;
   void* handle_ = nullptr;
   void (*bind_)(const tw::host::Executor*) = nullptr;
   void (*entry_)(const void* const*) = nullptr;

@@ -2,10 +2,9 @@
 
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Program.h"
-#include "llvm/Support/raw_ostream.h"
 #include "runtime/error.h"
+#include "runtime/files.h"
 
 namespace tilewright {
 
@@ -20,31 +19,11 @@ llvm::Expected<ProcessOutput> run_process(llvm::StringRef program, llvm::ArrayRe
   const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), log.str(), log.str()};
   std::string message;
   const int status = llvm::sys::ExecuteAndWait(*path, argv, std::nullopt, redirects, 0, 0, &message);
-  auto text = read_whole_file(log.str().str());
+  auto text = read_file(log);
   llvm::sys::fs::remove(log);
   if (!text) return text.takeError();
   if (status < 0) return make_error(Status::kIo, "{}: {}", program, message);
   return ProcessOutput{status, std::move(*text)};
-}
-
-llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes) {
-  std::error_code error;
-  llvm::raw_fd_ostream os(path, error);
-  if (!error) {
-    os << bytes;
-    os.close();
-    error = os.error();
-    os.clear_error();
-  }
-  if (error) return make_error(Status::kIo, "cannot write {}: {}", path, error.message());
-  return llvm::Error::success();
-}
-
-llvm::Expected<std::string> read_whole_file(const std::string& path) {
-  // As a stream: files of /proc say that they are empty.
-  auto buffer = llvm::MemoryBuffer::getFileAsStream(path);
-  if (!buffer) return make_error(Status::kIo, "cannot read {}: {}", path, buffer.getError().message());
-  return (*buffer)->getBuffer().str();
 }
 
 }  // namespace tilewright

@@ -1,4 +1,4 @@
-// Child processes and the files they are given.
+// Child processes.
 #pragma once
 
 #include <string>
@@ -17,9 +17,5 @@ struct ProcessOutput {
 // Runs a program (a path, or a name looked for in PATH) to its end, stdin empty. Error kMissing: there is no such program; kIo: it could
 // not be started, or was killed.
 llvm::Expected<ProcessOutput> run_process(llvm::StringRef program, llvm::ArrayRef<llvm::StringRef> arguments);
-
-// Error kIo.
-llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes);
-llvm::Expected<std::string> read_whole_file(const std::string& path);
 
 }  // namespace tilewright

@@ -37,7 +37,7 @@ BuilderOptions identity(const std::string& build = "build-1") {
 }  // namespace
 
 TEST_CASE("artifact: compiled once, then from memory, then from the directory", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   const auto first = must(builder.get(kernel(2), kTarget));
   CHECK(first->origin == Origin::kCompiled);
@@ -59,7 +59,7 @@ TEST_CASE("artifact: compiled once, then from memory, then from the directory", 
 }
 
 TEST_CASE("artifact: the key follows what makes the code and nothing else", "[runtime]") {
-  const TemporaryDirectory directory, elsewhere;
+  const ScratchDirectory directory, elsewhere;
   Builder builder(store_in(directory.path()), identity());
   std::set<std::string> keys;
   keys.insert(must(builder.key(kernel(2), kTarget)));
@@ -86,7 +86,7 @@ TEST_CASE("artifact: the key follows what makes the code and nothing else", "[ru
 }
 
 TEST_CASE("artifact: many threads that want one kernel share one compilation", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   std::atomic<int> good{0};
   std::vector<std::thread> threads;
@@ -103,7 +103,7 @@ TEST_CASE("artifact: many threads that want one kernel share one compilation", "
 }
 
 TEST_CASE("artifact: many processes that want one kernel compile it once", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::vector<pid_t> children;
   for (int child = 0; child < 4; ++child) {
     const pid_t pid = ::fork();
@@ -128,7 +128,7 @@ TEST_CASE("artifact: many processes that want one kernel compile it once", "[run
 }
 
 TEST_CASE("artifact: an exception while compiling reaches its caller, and no other caller waits for ever", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   std::atomic<int> throws{0};
   // "compiled in ... ms" is logged before the kernel is stored.
@@ -146,7 +146,7 @@ TEST_CASE("artifact: an exception while compiling reaches its caller, and no oth
 }
 
 TEST_CASE("artifact: several kernels at once, in order, and the first error of them", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   const std::vector<KernelSource> sources = {kernel(2), kernel(3), kernel(2), kernel(4)};
   const auto artifacts = must(builder.get_all(sources, kTarget, 3));
@@ -159,15 +159,15 @@ TEST_CASE("artifact: several kernels at once, in order, and the first error of t
 }
 
 TEST_CASE("artifact: source that does not compile is kept and named, and nothing is stored", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   const KernelSource bad{"tw_bad", "extern \"C\" __global__ void tw_bad() { return nothing; }\n", "{}"};
   const ErrorFacts facts = failure_of(builder.get(bad, kTarget));
   CHECK(facts.status == Status::kCompileFailed);
-  const auto kept = files_in(directory.file("failed"));
+  const auto kept = files_in(directory.path("failed"));
   REQUIRE(kept.size() == 1);
   CHECK(contains(facts.message, kept[0]));
-  CHECK(read_file(kept[0]) == bad.text);
+  CHECK(file_text(kept[0]) == bad.text);
   CHECK(must(builder.store().list()).empty());
 
   KernelSource other_entry = kernel(2);
@@ -177,7 +177,7 @@ TEST_CASE("artifact: source that does not compile is kept and named, and nothing
 }
 
 TEST_CASE("artifact: while a stream is captured a miss is its own error and a hit works", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Builder builder(store_in(directory.path()), identity());
   Builder::GetOptions capturing;
   capturing.may_compile = false;
@@ -187,9 +187,9 @@ TEST_CASE("artifact: while a stream is captured a miss is its own error and a hi
 }
 
 TEST_CASE("artifact: a damaged entry is built again", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const std::string key = must(Builder(store_in(directory.path()), identity()).get(kernel(2), kTarget))->key;
-  write_file(directory.file(key + ".twk"), "damaged");
+  directory.write(key + ".twk", "damaged");
   LogCapture capture;
   CHECK(must(Builder(store_in(directory.path()), identity()).get(kernel(2), kTarget))->origin == Origin::kCompiled);
   CHECK(must(Builder(store_in(directory.path()), identity()).get(kernel(2), kTarget))->origin == Origin::kDirectory);
@@ -204,7 +204,7 @@ TEST_CASE("artifact: an unwritable store still gives the kernel", "[runtime]") {
 }
 
 TEST_CASE("artifact: without NVRTC a filled store serves, and a miss names what is missing", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   must(Builder(store_in(directory.path()), identity()).get(kernel(2), kTarget));
   const ScopedEnvironment named("TILEWRIGHT_NVRTC", std::string("/nonexistent/libnvrtc.so"));
   Builder builder(store_in(directory.path()), identity());
@@ -216,7 +216,7 @@ TEST_CASE("artifact: without NVRTC a filled store serves, and a miss names what 
 }
 
 TEST_CASE("artifact: PTX is stored as PTX", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const Target ptx{9, 0, false, true};
   must(Builder(store_in(directory.path()), identity()).get(kernel(2), ptx));
   const auto artifact = must(Builder(store_in(directory.path()), identity()).get(kernel(2), ptx));

@@ -36,9 +36,9 @@ std::string libm_path() {
 }
 
 // Builds a shared library from C; false where no compiler is at hand.
-bool build_library(const TemporaryDirectory& directory, const std::string& path, const std::string& text) {
-  write_file(directory.file("library.c"), text);
-  return std::system(("cc -shared -fPIC -o " + path + " " + directory.file("library.c") + " 2>/dev/null").c_str()) == 0;
+bool build_library(const ScratchDirectory& directory, const std::string& path, const std::string& text) {
+  directory.write("library.c", text);
+  return std::system(("cc -shared -fPIC -o " + path + " " + directory.path("library.c") + " 2>/dev/null").c_str()) == 0;
 }
 
 }  // namespace
@@ -177,8 +177,8 @@ TEST_CASE("nvrtc: another library in its place is refused by name", "[runtime]")
 }
 
 TEST_CASE("nvrtc: too old a version is refused with what was found", "[runtime]") {
-  const TemporaryDirectory directory;
-  const std::string path = directory.file("libnvrtc.so.11.2");
+  const ScratchDirectory directory;
+  const std::string path = directory.path("libnvrtc.so.11.2");
   std::string text = "int nvrtcVersion(int* a, int* b) { *a = 11; *b = 2; return 0; }\n";
   for (const char* name : {"nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs", "nvrtcCreateProgram", "nvrtcDestroyProgram",
                            "nvrtcCompileProgram", "nvrtcGetProgramLogSize", "nvrtcGetProgramLog", "nvrtcGetCUBINSize", "nvrtcGetCUBIN",
@@ -198,13 +198,13 @@ TEST_CASE("nvrtc: too old a version is refused with what was found", "[runtime]"
 }
 
 TEST_CASE("nvrtc: the loader's cache and build ids are read, and rubbish is not", "[runtime]") {
-  const TemporaryDirectory directory;
-  write_file(directory.file("rubbish"), "glibc-ld.so.cache1.1" + std::string(60, '\xff'));
-  CHECK(find_in_loader_cache(directory.file("rubbish"), "libm.so.6").empty());
+  const ScratchDirectory directory;
+  directory.write("rubbish", "glibc-ld.so.cache1.1" + std::string(60, '\xff'));
+  CHECK(find_in_loader_cache(directory.path("rubbish"), "libm.so.6").empty());
   CHECK(find_in_loader_cache("/nonexistent", "libm.so.6").empty());
   const std::string found = find_in_loader_cache("/etc/ld.so.cache", "libm.so.6");
   if (!found.empty()) CHECK(llvm::sys::fs::exists(found));
-  CHECK_FALSE(elf_build_id(directory.file("rubbish")));
+  CHECK_FALSE(elf_build_id(directory.path("rubbish")));
   CHECK_FALSE(elf_build_id("/nonexistent"));
   const auto id = elf_build_id(libm_path());
   REQUIRE(id);

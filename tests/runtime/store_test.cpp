@@ -63,7 +63,7 @@ TEST_CASE("store: every flipped bit of an entry is refused", "[runtime]") {
 }
 
 TEST_CASE("store: an entry is found in memory, then by another store in the directory", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const auto entry = sample("a");
   Store store(in(directory.path()));
   CHECK_FALSE(store.lookup(entry->key));
@@ -83,7 +83,7 @@ TEST_CASE("store: an entry is found in memory, then by another store in the dire
 }
 
 TEST_CASE("store: layers are read, in order, and never written", "[runtime]") {
-  const TemporaryDirectory first, second, own;
+  const ScratchDirectory first, second, own;
   const auto entry = sample("a");
   Store(in(second.path())).insert(entry);
   StoreOptions options = in(own.path());
@@ -93,24 +93,24 @@ TEST_CASE("store: layers are read, in order, and never written", "[runtime]") {
   CHECK(store.counters().layer_hits == 1);
   CHECK(files_in(first.path()).empty());
 
-  write_file(path_of(second.path(), *entry), "damaged");
+  second.write(entry->key + ".twk", "damaged");
   LogCapture capture;
   CHECK_FALSE(Store(options).lookup(entry->key));
-  CHECK(read_file(path_of(second.path(), *entry)) == "damaged");
+  CHECK(file_text(path_of(second.path(), *entry)) == "damaged");
   CHECK(capture.contains("left where it is"));
 }
 
 TEST_CASE("store: a damaged file is a miss, is moved aside and can be written again", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const auto entry = sample("a");
   Store(in(directory.path())).insert(entry);
-  const std::string good = read_file(path_of(directory.path(), *entry));
+  const std::string good = file_text(path_of(directory.path(), *entry));
   std::string bad = good;
   bad[good.size() / 2] = static_cast<char>(bad[good.size() / 2] ^ 1);
   const std::string other_entry = encode_entry(*sample("b"));
   const int which = GENERATE(0, 1, 2, 3);
   const std::string content = std::vector<std::string>{"", good.substr(0, good.size() / 2), bad, other_entry}[which];
-  write_file(path_of(directory.path(), *entry), content);
+  directory.write(entry->key + ".twk", content);
 
   LogCapture capture;
   Store store(in(directory.path()));
@@ -120,25 +120,25 @@ TEST_CASE("store: a damaged file is a miss, is moved aside and can be written ag
   CHECK_FALSE(llvm::sys::fs::exists(path_of(directory.path(), *entry)));
   CHECK(files_in(directory.path() + "/quarantine").size() == 1);
   store.insert(entry);
-  CHECK(read_file(path_of(directory.path(), *entry)) == good);
+  CHECK(file_text(path_of(directory.path(), *entry)) == good);
 }
 
 TEST_CASE("store: the quarantine keeps the newest files alone", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Store store(in(directory.path()));
   for (int i = 0; i < 25; ++i) {
     const auto entry = sample(std::to_string(i));
-    write_file(path_of(directory.path(), *entry), "damaged");
+    directory.write(entry->key + ".twk", "damaged");
     CHECK_FALSE(store.lookup(entry->key));
   }
   CHECK(files_in(directory.path() + "/quarantine").size() == 16);
 }
 
 TEST_CASE("store: where nothing can be written the kernel stays in memory, with one warning", "[runtime]") {
-  const TemporaryDirectory directory;
-  write_file(directory.file("file"), "in the way");
+  const ScratchDirectory directory;
+  directory.write("file", "in the way");
   const int which = GENERATE(0, 1, 2);
-  const std::string place = std::vector<std::string>{directory.file("file"), directory.file("file/below"), "/proc/tilewright"}[which];
+  const std::string place = std::vector<std::string>{directory.path("file"), directory.path("file/below"), "/proc/tilewright"}[which];
   CAPTURE(place);
   LogCapture capture;
   Store store(in(place));
@@ -173,7 +173,7 @@ TEST_CASE("store: the memory layer forgets what was not used for longest", "[run
 }
 
 TEST_CASE("store: threads that write and read the same keys see whole entries", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -194,7 +194,7 @@ TEST_CASE("store: threads that write and read the same keys see whole entries", 
 }
 
 TEST_CASE("store: processes that write and read the same keys see whole entries", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::vector<pid_t> children;
   for (int child = 0; child < 6; ++child) {
     const pid_t pid = ::fork();
@@ -222,7 +222,7 @@ TEST_CASE("store: processes that write and read the same keys see whole entries"
 }
 
 TEST_CASE("store: a key's lock is exclusive, waits for a while only and leaves no file", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   StoreOptions options = in(directory.path());
   options.lock_wait = std::chrono::milliseconds(30);
   Store store(options), other(options);
@@ -243,7 +243,7 @@ TEST_CASE("store: a key's lock is exclusive, waits for a while only and leaves n
 }
 
 TEST_CASE("store: of many lockers one at a time is inside", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   std::atomic<int> inside{0}, most{0}, held{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 6; ++t) {
@@ -267,12 +267,12 @@ TEST_CASE("store: of many lockers one at a time is inside", "[runtime]") {
 }
 
 TEST_CASE("store: list, read by prefix and verify", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Store store(in(directory.path()));
   const auto a = sample("a"), b = sample("b");
   store.insert(a);
   store.insert(b);
-  write_file(directory.file("README"), "not an entry");
+  directory.write("README", "not an entry");
   const auto listing = must(store.list());
   REQUIRE(listing.size() == 2);
   CHECK(listing[0].key < listing[1].key);
@@ -281,7 +281,7 @@ TEST_CASE("store: list, read by prefix and verify", "[runtime]") {
   CHECK(failure_of(store.read("zz")).status == Status::kInvalidArgument);
   CHECK(must(store.verify()).empty());
 
-  write_file(path_of(directory.path(), *a), "damaged");
+  directory.write(a->key + ".twk", "damaged");
   const auto problems = must(store.verify());
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].entry.key == a->key);
@@ -290,7 +290,7 @@ TEST_CASE("store: list, read by prefix and verify", "[runtime]") {
 }
 
 TEST_CASE("store: what is no entry is not listed, and a directory that cannot be read is an error", "[runtime]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   Store store(in(directory.path()));
   const auto a = sample("a"), b = sample("b");
   store.insert(a);
@@ -306,12 +306,12 @@ TEST_CASE("store: what is no entry is not listed, and a directory that cannot be
     CHECK(other.lookup(b->key)->origin == Origin::kMemory);
   }
 
-  CHECK(must(Store(in(directory.file("absent"))).list()).empty());
-  write_file(directory.file("file"), "");
-  const ErrorFacts facts = failure_of(Store(in(directory.file("file"))).list());
+  CHECK(must(Store(in(directory.path("absent"))).list()).empty());
+  directory.write("file", "");
+  const ErrorFacts facts = failure_of(Store(in(directory.path("file"))).list());
   CHECK(facts.status == Status::kIo);
-  CHECK(contains(facts.message, directory.file("file")));
-  CHECK(failure_of(Store(in(directory.file("file"))).verify()).status == Status::kIo);
+  CHECK(contains(facts.message, directory.path("file")));
+  CHECK(failure_of(Store(in(directory.path("file"))).verify()).status == Status::kIo);
 }
 
 TEST_CASE("store: where the environment puts it", "[runtime]") {

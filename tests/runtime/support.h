@@ -1,39 +1,22 @@
-// What several tests of runtime/ need: directories that vanish, environment values that come back, errors as values, the log as a list.
+// What several tests of runtime/ need: environment values that come back, errors as values, the log as a list.
 #pragma once
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "runtime/error.h"
 #include "runtime/log.h"
 #include "tests/catch.h"
-#include "tests/values.h"
+#include "tests/scratch.h"
 
 namespace tilewright_tests {
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    llvm::SmallString<128> path;
-    REQUIRE(!llvm::sys::fs::createUniqueDirectory("tilewright-test", path));
-    path_ = path.str().str();
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { llvm::sys::fs::remove_directories(path_); }
-  const std::string& path() const { return path_; }
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using tilewright::tests::file_text;
+using tilewright::tests::ScratchDirectory;
 
 // Sets (or, without a value, unsets) a variable until the end of the scope.
 class ScopedEnvironment {
@@ -97,12 +80,6 @@ T must(llvm::Expected<T> expected) {
 }
 
 inline bool contains(llvm::StringRef text, llvm::StringRef part) { return text.contains(part); }
-
-inline std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-inline void write_file(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
 inline std::vector<std::string> files_in(const std::string& directory) {
   std::vector<std::string> names;

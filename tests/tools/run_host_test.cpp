@@ -1,4 +1,6 @@
 // run --on host: the generated kernels on the CPU, in a child process.
+#include <filesystem>
+
 #include "tests/tools/tool_process.h"
 
 using namespace tilewright_tests;

@@ -1,4 +1,6 @@
 // What show, compile and cache print.
+#include <filesystem>
+
 #include "tests/tools/tool_process.h"
 
 using namespace tilewright_tests;
