@@ -42,7 +42,7 @@ __device__ __forceinline__ typename Ops::State collect_states(u64* slots, i64 co
     total = Ops::merge(total, Ops::unpack(take_word(slots + i)));
   }
   __syncthreads();  // whoever still reads `shared` from before
-  return merge_team<Ops, kThreads, true>(total, shared);
+  return merge_team<Ops, kThreads>(total, shared);
 }
 
 // All threads of a one-dimensional grid of blocks of kThreads threads call this once, thread 0 with the state of its block. True in

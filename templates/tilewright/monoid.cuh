@@ -108,9 +108,9 @@ __device__ __forceinline__ State shuffle_xor(State state, int offset) {
 }
 
 // Merges over the kLanes (a power of two) adjacent lanes that share lane / kLanes; every one of them gets the result. All lanes take part.
-template <typename Ops, int kLanes, bool kRolled = false>
+template <typename Ops, int kLanes>
 __device__ __forceinline__ typename Ops::State merge_lanes(typename Ops::State state) {
-#pragma unroll(kRolled ? 1 : 5)
+#pragma unroll
   for (int offset = kLanes / 2; offset > 0; offset /= 2) state = Ops::merge(state, shuffle_xor(state, offset));
   return state;
 }
@@ -124,21 +124,21 @@ __host__ __device__ constexpr int bit_ceil(int value) {
 // The combined state of kThreads threads that share a row: adjacent lanes of a warp, or whole adjacent warps. Every thread gets it. With
 // kThreads > 32 all threads of the block take part (one barrier), and `shared` holds a state per warp of the block, not in use by
 // anybody when the first thread comes here.
-template <typename Ops, int kThreads, bool kRolled = false>
+template <typename Ops, int kThreads>
 __device__ __forceinline__ typename Ops::State merge_team(typename Ops::State state, typename Ops::State* shared) {
   if constexpr (kThreads <= 32) {
-    return merge_lanes<Ops, kThreads, kRolled>(state);
+    return merge_lanes<Ops, kThreads>(state);
   } else {
     constexpr int kWarps = kThreads / 32;
     constexpr int kLanes = bit_ceil(kWarps);
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    state = merge_lanes<Ops, 32, kRolled>(state);
+    state = merge_lanes<Ops, 32>(state);
     if (lane == 0) shared[warp] = state;
     __syncthreads();
     const int peer = lane % kLanes;
     const typename Ops::State other = peer < kWarps ? shared[warp / kWarps * kWarps + peer] : Ops::identity();
-    return merge_lanes<Ops, kLanes, kRolled>(other);
+    return merge_lanes<Ops, kLanes>(other);
   }
 }
 
