@@ -3,10 +3,6 @@
 // are generic pointers to global memory, whose value is the global address. No other meaning lives here.
 #pragma once
 
-#ifdef TILEWRIGHT_HOST
-#include "tilewright/host/ptx.h"  // the same functions, for the CPU
-#else
-
 namespace tw {
 
 using u8 = unsigned char;
@@ -16,7 +12,13 @@ using u32 = unsigned int;
 using i64 = long long;
 using u64 = unsigned long long;
 
-namespace ptx {
+}  // namespace tw
+
+#ifdef TILEWRIGHT_HOST
+#include "tilewright/host/ptx.h"  // the same functions, for the CPU
+#else
+
+namespace tw::ptx {
 
 // ---- conversion -------------------------------------------------------------------------------------------------------------------
 
@@ -219,12 +221,7 @@ __device__ __forceinline__ void st_relaxed_gpu_global_u64(u64* address, u64 valu
   asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(address), "l"(value) : "memory");
 }
 
-}  // namespace ptx
-}  // namespace tw
-
 // ---- matrix instructions ----------------------------------------------------------------------------------------------------------
-
-namespace tw::ptx {
 
 // cvt.rn.tf32.f32: nearest even; the low 13 bits of the result are 0. PTX 7.8, sm_90 (older ones have no such instruction).
 __device__ __forceinline__ u32 cvt_rn_tf32_f32(float value) {

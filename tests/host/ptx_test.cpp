@@ -11,7 +11,7 @@
 
 // Last: it defines CUDA's words.
 #include "templates/tilewright/host/prelude.h"
-#include "templates/tilewright/host/ptx.h"
+#include "tilewright/ptx.cuh"
 
 namespace {
 

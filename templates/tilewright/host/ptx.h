@@ -1,20 +1,11 @@
 // tilewright/host/ptx.h
 // What each function of ptx.cuh means on the CPU, written from the PTX ISA; a test holds the two lists of functions side by side. Bits are
-// the hardware's unless a comment says otherwise.
+// the hardware's unless a comment says otherwise. Included by ptx.cuh alone, which names the types.
 #pragma once
 
 #include "tilewright/host/abi.h"
 
-namespace tw {
-
-using u8 = unsigned char;
-using u16 = unsigned short;
-using i32 = int;
-using u32 = unsigned int;
-using i64 = long long;
-using u64 = unsigned long long;
-
-namespace ptx {
+namespace tw::ptx {
 namespace host_detail {
 
 inline constexpr u32 kNanBits = 0x7fffffffu;  // canonical NaN of f32
@@ -284,5 +275,4 @@ TW_HOST_PRIMITIVE void mma_m16n8k16_bf16(float (&d)[4], const u32 (&a)[4], u32 b
   host_detail::mma<16, host_detail::widen_bf16>(d, a, b0, b1, "mma.sync.m16n8k16 bf16", TW_HOST_WHERE);
 }
 
-}  // namespace ptx
-}  // namespace tw
+}  // namespace tw::ptx
