@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tilewright/host/mbarrier.h"
+#include "tilewright/host/ptx_matrix.h"
 #include "tilewright/host/tensor_map.h"
 
 namespace tw::ptx {
@@ -267,97 +268,6 @@ TW_HOST_PRIMITIVE void cp_async_bulk_tensor_global_shared(const TensorMap* map, 
   host_detail::TensorCopy copy{{}, static_cast<unsigned char*>(const_cast<void*>(shared)), nullptr, TW_HOST_WHERE, {}, true};
   for (int d = 0; d < kRank; ++d) copy.at[d] = at[d];
   host_detail::tensor_copy(copy, map, kRank);
-}
-
-// ---- matrices in shared memory ------------------------------------------------------------------------------------------------------
-
-namespace host_detail {
-
-struct MatrixRow {
-  unsigned char* row;  // of the lanes that name one
-  u32 words[4];
-};
-
-template <int kCount, bool kTransposed, bool kStores>
-TW_HOST_PLAIN inline void combine_matrices(void* const* lanes, unsigned) {
-  for (u32 lane = 0; lane < 32; ++lane) {
-    MatrixRow& mine = *static_cast<MatrixRow*>(lanes[lane]);
-    for (u32 m = 0; m < kCount; ++m) {
-      for (u32 e = 0; e < 2; ++e) {
-        const u32 row = kTransposed ? 2 * (lane % 4) + e : lane / 4, column = kTransposed ? lane / 4 : 2 * (lane % 4) + e;
-        unsigned char* const element = static_cast<MatrixRow*>(lanes[8 * m + row])->row + 2 * column;
-        auto* const half = reinterpret_cast<unsigned char*>(&mine.words[m]) + 2 * e;
-        __builtin_memcpy(kStores ? element : half, kStores ? half : element, 2);
-      }
-    }
-  }
-}
-
-template <int kCount, bool kTransposed, bool kStores>
-TW_HOST_PLAIN inline void matrices(const void* row, u32 (&words)[kCount], const void* where) {
-  constexpr const char* kName = kStores ? "stmatrix" : "ldmatrix";
-  MatrixRow mine{static_cast<unsigned char*>(const_cast<void*>(row)), {}};
-  if (::tw::host::lane_of_thread() < 8 * kCount) ::tw::host::table->access(row, 16, kStores ? Access::kWrite : Access::kRead, where);
-  for (int i = 0; i < kCount; ++i) mine.words[i] = words[i];
-  ::tw::host::table->converge(~0u, combine_matrices<kCount, kTransposed, kStores>, &mine, false, kName, where);
-  for (int i = 0; i < kCount; ++i) words[i] = mine.words[i];
-}
-
-}  // namespace host_detail
-
-TW_HOST_PRIMITIVE void ldmatrix_x1(u32 (&words)[1], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<1, false, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void ldmatrix_x1_trans(u32 (&words)[1], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<1, true, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void ldmatrix_x2(u32 (&words)[2], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<2, false, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void ldmatrix_x2_trans(u32 (&words)[2], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<2, true, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void ldmatrix_x4(u32 (&words)[4], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<4, false, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void ldmatrix_x4_trans(u32 (&words)[4], const void* row) {
-  for (u32& word : words) word = 0;
-  host_detail::matrices<4, true, false>(row, words, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x1(void* row, const u32 (&words)[1]) {
-  u32 mine[1];
-  for (int i = 0; i < 1; ++i) mine[i] = words[i];
-  host_detail::matrices<1, false, true>(row, mine, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x1_trans(void* row, const u32 (&words)[1]) {
-  u32 mine[1];
-  for (int i = 0; i < 1; ++i) mine[i] = words[i];
-  host_detail::matrices<1, true, true>(row, mine, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x2(void* row, const u32 (&words)[2]) {
-  u32 mine[2];
-  for (int i = 0; i < 2; ++i) mine[i] = words[i];
-  host_detail::matrices<2, false, true>(row, mine, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x2_trans(void* row, const u32 (&words)[2]) {
-  u32 mine[2];
-  for (int i = 0; i < 2; ++i) mine[i] = words[i];
-  host_detail::matrices<2, true, true>(row, mine, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x4(void* row, const u32 (&words)[4]) {
-  u32 mine[4];
-  for (int i = 0; i < 4; ++i) mine[i] = words[i];
-  host_detail::matrices<4, false, true>(row, mine, TW_HOST_WHERE);
-}
-TW_HOST_PRIMITIVE void stmatrix_x4_trans(void* row, const u32 (&words)[4]) {
-  u32 mine[4];
-  for (int i = 0; i < 4; ++i) mine[i] = words[i];
-  host_detail::matrices<4, true, true>(row, mine, TW_HOST_WHERE);
 }
 
 // ---- named barriers -----------------------------------------------------------------------------------------------------------------
