@@ -271,6 +271,7 @@ SharedMemory* Block::shared_of(std::uintptr_t address) {
 }
 
 void Block::check_access(std::uintptr_t address, unsigned long bytes, tw::host::Access kind, const void* where) {
+  using tw::host::Access;
   if (in_combine_ || !launch_.options().check_accesses) return;
   settle_suspects();
   if ((++accesses_ & 0xff) == 0 && stop_now()) {
@@ -289,11 +290,11 @@ void Block::check_access(std::uintptr_t address, unsigned long bytes, tw::host::
   const auto fault = launch_.memory().check(address, bytes, kind, outside);
   if (fault) return fail({*fault, {{"", where}}});
   if (!outside) {
-    wrote_ = wrote_ || kind == tw::host::Access::kWrite || kind == tw::host::Access::kPackedWrite;
-    if (kind == tw::host::Access::kAtomic) launch_.note_progress();
+    wrote_ = wrote_ || kind == Access::kWrite || kind == Access::kPackedWrite;
+    if (kind == Access::kAtomic || kind == Access::kAtomicWrite) launch_.note_progress();
     return;
   }
-  const bool writes = kind == tw::host::Access::kWrite || kind == tw::host::Access::kPackedWrite || kind == tw::host::Access::kAtomic;
+  const bool writes = kind == Access::kWrite || kind == Access::kPackedWrite || kind == Access::kAtomic || kind == Access::kAtomicWrite;
   if (!writes && launch_.object().contains(reinterpret_cast<const void*>(address))) return;  // constants
   const int owner = stacks_.owner(address);
   if (owner >= 0)

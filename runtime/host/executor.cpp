@@ -122,7 +122,7 @@ llvm::Error execute(const KernelObject& object, const HostLaunch& launch, Global
                       grid.y, grid.z, cluster.x, cluster.y, cluster.z);
   const unsigned turns = options.threads > 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   object.bind(executor_table());
-  memory.begin_launch();
+  memory.begin_launch(object.instrumented());
   LaunchState state(object, launch, memory, options, turns);
   // One more than can run: whoever waits for another block is never alone.
   const auto count = static_cast<unsigned>(std::min<std::uint64_t>(state.units(), turns + 1));

@@ -14,7 +14,9 @@ constexpr std::uint64_t kFence = 1 << 20;  // address space alone: pages are nev
 
 using Access = tw::host::Access;
 
-bool is_write(Access kind) { return kind == Access::kWrite || kind == Access::kPackedWrite || kind == Access::kAsyncWrite; }
+bool is_write(Access kind) {
+  return kind == Access::kWrite || kind == Access::kPackedWrite || kind == Access::kAsyncWrite || kind == Access::kAtomicWrite;
+}
 bool is_packed(Access kind) {
   return kind == Access::kPackedRead || kind == Access::kPackedWrite || kind == Access::kAsyncRead || kind == Access::kAsyncWrite;
 }
@@ -91,7 +93,10 @@ Region* GlobalMemory::add(RegionSpec spec) {
   return regions_.back().get();
 }
 
-void GlobalMemory::begin_launch() { launch_ = launch_ == 255 ? 2 : static_cast<std::uint8_t>(launch_ + 1); }
+void GlobalMemory::begin_launch(bool sees_all) {
+  launch_ = launch_ == 255 ? 2 : static_cast<std::uint8_t>(launch_ + 1);
+  sees_all_ = sees_all_ && sees_all;
+}
 
 std::optional<std::string> GlobalMemory::check(std::uintptr_t address, std::uint64_t bytes, Access kind, bool& outside) {
   outside = false;
@@ -114,7 +119,7 @@ std::optional<std::string> GlobalMemory::check(std::uintptr_t address, std::uint
       std::memset(written, launch_, bytes);
       return std::nullopt;
     }
-    if (kind != Access::kSlackRead && std::memchr(written, 0, bytes) != nullptr)
+    if (sees_all_ && kind != Access::kSlackRead && std::memchr(written, 0, bytes) != nullptr)
       return fmt::format("read of {} bytes at {}, which nobody has written", bytes, place());
     if (kind == Access::kConstantRead && spec.kind != RegionKind::kInput && std::memchr(written, launch_, bytes) != nullptr)
       return fmt::format("ld.global.nc of {}, which the same launch writes", place());

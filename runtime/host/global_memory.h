@@ -61,8 +61,10 @@ class GlobalMemory {
   // Null when the memory cannot be had.
   Region* add(RegionSpec spec);
   llvm::ArrayRef<std::unique_ptr<Region>> regions() const { return regions_; }
-  // Tells the writes of the next launch from those before.
-  void begin_launch();
+  // Tells the writes of the next launch from those before. sees_all: every access of it will be shown to check().
+  void begin_launch(bool sees_all);
+  // Whether no launch so far has made accesses that check() has not seen: only then is what it has not seen written unwritten.
+  bool sees_all() const { return sees_all_; }
 
   // What is wrong with an access; nullopt when nothing is. A good write is noted. `outside`: the address belongs to nothing here.
   std::optional<std::string> check(std::uintptr_t address, std::uint64_t bytes, tw::host::Access kind, bool& outside);
@@ -72,6 +74,7 @@ class GlobalMemory {
  private:
   std::vector<std::unique_ptr<Region>> regions_;
   std::uint8_t launch_ = kBefore;
+  bool sees_all_ = true;
 };
 
 }  // namespace tilewright

@@ -37,6 +37,7 @@ std::string launcher(llvm::StringRef entry) {
   return fmt::format(R"(#include "kernel.cu"
 extern "C" {{
 __attribute__((visibility("default"))) TW_HOST_PLAIN unsigned tw_host_abi() {{ return tw::host::kAbiVersion; }}
+__attribute__((visibility("default"))) TW_HOST_PLAIN bool tw_host_instrumented() {{ return tw::host::kInstrumented; }}
 __attribute__((visibility("default"))) TW_HOST_PLAIN void tw_host_bind(const tw::host::Executor* table) {{ tw::host::table = table; }}
 __attribute__((visibility("default"))) TW_HOST_PLAIN void tw_host_entry(const void* const* parameters) {{ tw::host::call({}, parameters); }}
 }}

@@ -72,10 +72,12 @@ llvm::Error KernelObject::open(llvm::StringRef bytes) {
   handle_ = ::dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) return make_error(Status::kCorrupt, "a kernel's shared object cannot be loaded: {}", ::dlerror());
   const auto abi = reinterpret_cast<unsigned (*)()>(::dlsym(handle_, "tw_host_abi"));
+  const auto instrumented = reinterpret_cast<bool (*)()>(::dlsym(handle_, "tw_host_instrumented"));
   bind_ = reinterpret_cast<void (*)(const tw::host::Executor*)>(::dlsym(handle_, "tw_host_bind"));
   entry_ = reinterpret_cast<void (*)(const void* const*)>(::dlsym(handle_, "tw_host_entry"));
-  if (abi == nullptr || bind_ == nullptr || entry_ == nullptr || abi() != tw::host::kAbiVersion)
+  if (abi == nullptr || instrumented == nullptr || bind_ == nullptr || entry_ == nullptr || abi() != tw::host::kAbiVersion)
     return make_error(Status::kCorrupt, "a kernel's shared object is not of this version of the executor");
+  instrumented_ = instrumented();
   link_map* map = nullptr;
   if (::dlinfo(handle_, RTLD_DI_LINKMAP, &map) != 0) return make_error(Status::kInternal, "dlinfo: {}", ::dlerror());
   load_bias_ = map->l_addr;

@@ -32,6 +32,8 @@ class KernelObject {
   // `__shared__` variables, and where the calling OS thread's copy of them begins (null when there are none).
   const std::vector<ThreadLocalSymbol>& shared_variables() const { return shared_variables_; }
   char* shared_block() const;
+  // Whether its plain accesses to memory are shown to the executor, and not only those of primitives.
+  bool instrumented() const { return instrumented_; }
   // Whether an address lies in the object's code or constants.
   bool contains(const void* address) const { return reinterpret_cast<std::uintptr_t>(address) - image_begin_ < image_bytes_; }
   // By addr2line or llvm-symbolizer; symbol and offset where neither is installed.
@@ -47,6 +49,7 @@ class KernelObject {
   void (*bind_)(const tw::host::Executor*) = nullptr;
   void (*entry_)(const void* const*) = nullptr;
   std::vector<ThreadLocalSymbol> shared_variables_;
+  bool instrumented_ = false;
   std::uintptr_t load_bias_ = 0, image_begin_ = 0, image_bytes_ = 0;
 };
 

@@ -16,19 +16,21 @@ constexpr std::uint64_t kNear = 1 << 16;  // further from a variable, an address
 using Access = tw::host::Access;
 
 bool is_write(Access kind) {
-  return kind == Access::kWrite || kind == Access::kPackedWrite || kind == Access::kAsyncWrite || kind == Access::kBarrierInit ||
-         kind == Access::kBarrierInval;
+  return kind == Access::kWrite || kind == Access::kAtomicWrite || kind == Access::kPackedWrite || kind == Access::kAsyncWrite ||
+         kind == Access::kBarrierInit || kind == Access::kBarrierInval;
 }
 bool is_packed(Access kind) { return kind == Access::kPackedRead || kind == Access::kPackedWrite; }
 bool is_barrier(Access kind) { return kind >= Access::kBarrierInit; }
 bool is_async(Access kind) { return kind == Access::kAsyncRead || kind == Access::kAsyncWrite; }
 bool is_atomic(Access kind) {
-  return kind == Access::kAtomic || kind == Access::kAtomicRead || kind == Access::kBarrier || kind == Access::kBarrierAsync;
+  return kind == Access::kAtomic || kind == Access::kAtomicRead || kind == Access::kAtomicWrite || kind == Access::kBarrier ||
+         kind == Access::kBarrierAsync;
 }
 
 }  // namespace
 
-SharedMemory::SharedMemory(const KernelObject& object, std::uint64_t dynamic_bytes) : variables_(object.shared_variables()) {
+SharedMemory::SharedMemory(const KernelObject& object, std::uint64_t dynamic_bytes)
+    : variables_(object.shared_variables()), sees_all_(object.instrumented()) {
   if (!variables_.empty()) {
     areas_[0].begin = object.shared_block();
     if (areas_[0].begin == nullptr) return;
@@ -146,7 +148,7 @@ std::optional<Finding> SharedMemory::check(std::uintptr_t address, std::uint64_t
     const auto mask = static_cast<std::uint8_t>(((1u << (end - at)) - 1) << at % 4);
     if (auto fault = state_fault(word, address, bytes, kind, verb, where)) return fault;
     // Of a packed object's words those that are padding need not have been written.
-    if (!is_write(kind) && (is_packed(kind) ? word.written == 0 && bytes <= 4 : (word.written & mask) != mask))
+    if (sees_all_ && !is_write(kind) && (is_packed(kind) ? word.written == 0 && bytes <= 4 : (word.written & mask) != mask))
       return Finding{fmt::format("{} of {} bytes at {}, which nobody has written", verb, bytes, place_text(address)), {{"", where}}};
     const auto conflicts = [&](const Mark& mark) {
       return (mark.bytes & mask) != 0 && !(atomic && mark.atomic) && !order.ordered(mark.moment, thread);

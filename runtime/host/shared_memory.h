@@ -94,6 +94,7 @@ class SharedMemory {
                const HappensBefore& order) const;
 
   const std::vector<ThreadLocalSymbol>& variables_;
+  const bool sees_all_;  // every access is shown to check(): what it has not seen written is not
   bool valid_ = false;
   std::array<Area, 2> areas_;  // variables, dynamic
   char* mapping_ = nullptr;

@@ -45,10 +45,12 @@ constexpr SanitizerBug kSanitizerBugs[] = {
      "flag ? 1 : 0", "not a valid value for type 'bool'"},
 };
 
-// Stores through a function of ptx.cuh: what is written by a plain assignment is seen by the executor's own checks alone.
+// Written by plain assignments, which the executor does not see in this mode, and read by primitives, which it sees.
 std::string run_bug(const SanitizerBug& bug, bool with_bug) {
-  const std::string body =
-      fmt::format("const int zero = in[i] - 100 - i; {}\nptx::st_global_u32(out + i, static_cast<u32>({}));", bug.setup, bug.value);
+  const std::string body = fmt::format(
+      "const int zero = in[i] - 100 - i; {}\n"
+      "__shared__ int s[64]; s[i] = static_cast<int>({}); out[i] = atomicAdd(s + i, 0); out[i] = atomicAdd(out + i, 0);",
+      bug.setup, bug.value);
   return run_planted({bug.name, body.c_str(), bug.complaint}, with_bug, 1, kSanitizers);
 }
 

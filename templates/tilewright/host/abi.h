@@ -2,8 +2,9 @@
 // What a kernel compiled for the CPU and the executor that runs it (runtime/host) say to each other. Both sides include this file; it needs
 // no other header.
 //
-// The kernel's shared object exports three C functions:
+// The kernel's shared object exports four C functions:
 //   unsigned tw_host_abi()                             kAbiVersion of the kernel's side
+//   bool tw_host_instrumented()                        whether it calls access() at every access to memory, or in primitives alone
 //   void tw_host_bind(const tw::host::Executor*)       once, before anything else; the table outlives the object
 //   void tw_host_entry(const void* const* parameters)  one CUDA thread's run through the kernel; parameters[i] points to the i-th argument
 //
@@ -24,7 +25,7 @@
 
 namespace tw::host {
 
-inline constexpr unsigned kAbiVersion = 2;
+inline constexpr unsigned kAbiVersion = 3;
 
 struct Dim3 {
   unsigned x, y, z;
@@ -44,6 +45,7 @@ enum class Access : unsigned {
   kConstantRead,  // ld.global.nc: nobody may write this during the launch
   kAtomic,        // one indivisible access that may write: no race with others of its kind
   kAtomicRead,    // one that only reads
+  kAtomicWrite,   // one that only writes: what was there need not have been written
   kSlackRead,     // the value is not used where nobody has written it or somebody is just writing: neither is a fault
   kPackedRead,    // as kRead and kWrite, of an object whose type asks for less alignment than its size
   kPackedWrite,   //

@@ -5,6 +5,14 @@
 
 #include "tilewright/host/abi.h"
 
+namespace tw::host {
+#ifdef TILEWRIGHT_HOST_CHECKS
+inline constexpr bool kInstrumented = true;
+#else
+inline constexpr bool kInstrumented = false;
+#endif
+}  // namespace tw::host
+
 #ifdef TILEWRIGHT_HOST_CHECKS
 
 #define TW_HOST_CHECK_ACCESS(name, bytes, kind) \
@@ -36,13 +44,13 @@ TW_HOST_CHECK_ACCESS(unaligned_write8, 8, kPackedWrite)
 TW_HOST_CHECK_ACCESS(unaligned_write16, 16, kPackedWrite)
 TW_HOST_CHECK_ACCESS(vptr_read, 8, kRead)
 // A loop that reads a volatile word waits for somebody to write it.
-#define TW_HOST_CHECK_VOLATILE(bytes)                                                          \
-  TW_HOST_PLAIN void __tsan_volatile_read##bytes(void* address) {                              \
-    ::tw::host::table->access(address, bytes, ::tw::host::Access::kAtomicRead, TW_HOST_WHERE); \
-    ::tw::host::table->yield(TW_HOST_WHERE);                                                   \
-  }                                                                                            \
-  TW_HOST_PLAIN void __tsan_volatile_write##bytes(void* address) {                             \
-    ::tw::host::table->access(address, bytes, ::tw::host::Access::kAtomic, TW_HOST_WHERE);     \
+#define TW_HOST_CHECK_VOLATILE(bytes)                                                           \
+  TW_HOST_PLAIN void __tsan_volatile_read##bytes(void* address) {                               \
+    ::tw::host::table->access(address, bytes, ::tw::host::Access::kAtomicRead, TW_HOST_WHERE);  \
+    ::tw::host::table->yield(TW_HOST_WHERE);                                                    \
+  }                                                                                             \
+  TW_HOST_PLAIN void __tsan_volatile_write##bytes(void* address) {                              \
+    ::tw::host::table->access(address, bytes, ::tw::host::Access::kAtomicWrite, TW_HOST_WHERE); \
   }
 TW_HOST_CHECK_VOLATILE(1)
 TW_HOST_CHECK_VOLATILE(2)

@@ -204,7 +204,7 @@ TW_HOST_PRIMITIVE u64 ld_relaxed_gpu_global_u64(const u64* address) {
   return value;
 }
 TW_HOST_PRIMITIVE void st_relaxed_gpu_global_u64(u64* address, u64 value) {
-  ::tw::host::table->access(address, 8, ::tw::host::Access::kAtomic, TW_HOST_WHERE);
+  ::tw::host::table->access(address, 8, ::tw::host::Access::kAtomicWrite, TW_HOST_WHERE);
   __atomic_store_n(address, value, __ATOMIC_RELAXED);
 }
 
