@@ -65,12 +65,16 @@ llvm::ArrayRef<MemoryHeader> host_headers() {
   return kHeaders;
 }
 
-std::unique_ptr<Builder> make_builder(StoreOptions store) {
+BuilderOptions builder_options(llvm::ArrayRef<MemoryHeader> headers) {
   BuilderOptions options;
-  options.headers = template_headers();
+  options.headers = headers;
   options.build_identity = build_identity().str();
   options.library_version = TILEWRIGHT_VERSION;
-  return std::make_unique<Builder>(std::make_shared<Store>(std::move(store)), std::move(options));
+  return options;
+}
+
+std::unique_ptr<Builder> make_builder(StoreOptions store) {
+  return std::make_unique<Builder>(std::make_shared<Store>(std::move(store)), builder_options(template_headers()));
 }
 
 llvm::Expected<PreparedProgram> prepare_program(const Graph& graph, const CompileOptions& options) {

@@ -33,6 +33,9 @@ llvm::ArrayRef<MemoryHeader> template_headers();
 // The device templates and what makes them compile for a CPU. Static lifetime.
 llvm::ArrayRef<MemoryHeader> host_headers();
 
+// The identity of this library, with one of the lists above.
+BuilderOptions builder_options(llvm::ArrayRef<MemoryHeader> headers);
+
 // A builder over a store with the templates and the identity of this library.
 std::unique_ptr<Builder> make_builder(StoreOptions store = StoreOptions::from_environment());
 

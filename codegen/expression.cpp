@@ -91,13 +91,8 @@ const char* device_function(ExprFn fn, bool floating) {
 
 // Spelled in C++ between its operands as in a description.
 bool is_infix(ExprFn fn, bool floating) {
+  if (is_comparison(fn)) return true;
   switch (fn) {
-    case ExprFn::kLt:
-    case ExprFn::kLe:
-    case ExprFn::kGt:
-    case ExprFn::kGe:
-    case ExprFn::kEq:
-    case ExprFn::kNe:
     case ExprFn::kAnd:
     case ExprFn::kOr:
       return true;

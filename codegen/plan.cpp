@@ -65,6 +65,7 @@ class Planner {
  private:
   llvm::Error start_group(OpId anchor);
   void start_map_group(OpId id);
+  void append(Group& group, OpId op);
   void absorb_chain(Group& group);
   bool absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user);
   bool absorb_reduction(Group& group, OpId user);
@@ -136,6 +137,13 @@ void Planner::inline_into(Group& group, FusedMap& map) {
   }
 }
 
+// The op is the group's and makes its result.
+void Planner::append(Group& group, OpId op) {
+  taken_.set(op);
+  group.ops.push_back(op);
+  group.result = graph_.op(op).output;
+}
+
 bool Planner::absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId user) {
   const Op& op = graph_.op(user);
   const MapAttributes* map = as_map(op);
@@ -160,9 +168,7 @@ bool Planner::absorb_map(Group& group, FusedMap& stage, ValueId incoming, OpId u
   next.expr = stored(substitute(map->expr, operands), map->dtype);
   if (!may_fuse(next)) return false;
   stage = std::move(next);
-  taken_.set(user);
-  group.ops.push_back(user);
-  group.result = op.output;
+  append(group, user);
   return true;
 }
 
@@ -179,9 +185,7 @@ bool Planner::absorb_reduction(Group& group, OpId user) {
     group.fused_reduction.reset();
     return false;
   }
-  taken_.set(user);
-  group.ops.push_back(user);
-  group.result = graph_.op(user).output;
+  append(group, user);
   return true;
 }
 
@@ -195,9 +199,7 @@ bool Planner::absorb_softmax(Group& group, OpId user) {
     group.fused_softmax.reset();
     return false;
   }
-  taken_.set(user);
-  group.ops.push_back(user);
-  group.result = graph_.op(user).output;
+  append(group, user);
   return true;
 }
 
@@ -219,9 +221,7 @@ llvm::Error Planner::start_group(OpId anchor) {
   const Op& op = graph_.op(anchor);
   group.anchor = anchor;
   group.kind = choose_template(graph_, group, group.reason);
-  group.ops.push_back(anchor);
-  group.result = op.output;
-  taken_.set(anchor);
+  append(group, anchor);
   const bool contracts = group.kind == TemplateKind::kConv && graph_.value(op.inputs[0]).dtype == DType::kF32;
   if (contracts && (graph_.precision() == Precision::kBf16x3 || graph_.precision() == Precision::kBf16)) {
     return make_error(Status::kUnsupported, "precision {} is not offered yet for f32 convolutions; use ieee, tf32x3 or tf32",
@@ -236,9 +236,7 @@ void Planner::start_map_group(OpId id) {
   const Op& op = graph_.op(id);
   Group group;
   group.reason = "elementwise";
-  group.ops.push_back(id);
-  group.result = op.output;
-  taken_.set(id);
+  append(group, id);
   FusedMap whole;
   llvm::SmallVector<Expr, 4> operands;
   for (ValueId input : op.inputs) {

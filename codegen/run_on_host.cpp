@@ -2,18 +2,13 @@
 
 #include <chrono>
 
-#include "codegen/embedded_templates.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
 
 namespace tilewright {
 
 std::unique_ptr<HostBuilder> make_host_builder(StoreOptions store) {
-  BuilderOptions options;
-  options.headers = host_headers();
-  options.build_identity = build_identity().str();
-  options.library_version = TILEWRIGHT_VERSION;
-  return std::make_unique<HostBuilder>(std::make_shared<Store>(std::move(store)), std::move(options));
+  return std::make_unique<HostBuilder>(std::make_shared<Store>(std::move(store)), builder_options(host_headers()));
 }
 
 llvm::Expected<HostRun> run_on_host(const Graph& graph, llvm::ArrayRef<HostTensor> inputs, llvm::ArrayRef<std::int64_t> dims,

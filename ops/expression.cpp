@@ -32,20 +32,6 @@ constexpr ExprFnInfo kFunctions[] = {
     {ExprFn::kWhere, "where", 3},
 };
 
-bool is_comparison(ExprFn fn) {
-  switch (fn) {
-    case ExprFn::kLt:
-    case ExprFn::kLe:
-    case ExprFn::kGt:
-    case ExprFn::kGe:
-    case ExprFn::kEq:
-    case ExprFn::kNe:
-      return true;
-    default:
-      return false;
-  }
-}
-
 DType wider(DType a, DType b) { return promotion_rank(a) >= promotion_rank(b) ? a : b; }
 
 Expr make_node(ExprFn fn, DType type, llvm::ArrayRef<Expr> args) {
@@ -187,6 +173,20 @@ void count_flops(const Expr& expr, std::unordered_set<const ExprNode*>& seen, st
 }
 
 }  // namespace
+
+bool is_comparison(ExprFn fn) {
+  switch (fn) {
+    case ExprFn::kLt:
+    case ExprFn::kLe:
+    case ExprFn::kGt:
+    case ExprFn::kGe:
+    case ExprFn::kEq:
+    case ExprFn::kNe:
+      return true;
+    default:
+      return false;
+  }
+}
 
 llvm::ArrayRef<ExprFnInfo> expr_functions() { return kFunctions; }
 

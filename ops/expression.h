@@ -85,6 +85,8 @@ struct ExprFnInfo {
 };
 llvm::ArrayRef<ExprFnInfo> expr_functions();  // every callable function, for `tilewright ops map` and the nearest-name hint
 llvm::StringRef expr_fn_name(ExprFn fn);
+// <, <=, >, >=, ==, !=
+bool is_comparison(ExprFn fn);
 
 // The compute type of an operand of storage type `dtype`: f16 and bf16 compute as f32.
 DType compute_type(DType dtype);

@@ -255,12 +255,7 @@ llvm::Expected<Builder::ArtifactPtr> Builder::compile(const KernelSource& source
   auto compiler = nvrtc();
   if (!compiler) return compiler.takeError();
   auto compiled = (*compiler)->compile(source.text, source.entry + ".cu", options_.headers, target);
-  if (!compiled) {
-    ErrorFacts facts = take_error_facts(compiled.takeError());
-    const std::string path = facts.status == Status::kCompileFailed ? store_->keep_failed_source(key, source.text) : std::string();
-    if (!path.empty()) facts.message += fmt::format("\nThe source is in {}", path);
-    return make_error_text(facts.status, facts.message);
-  }
+  if (!compiled) return store_->with_kept_source(compiled.takeError(), key, source.text);
   if (!compiled->log.empty()) log(LogLevel::kWarning, "kernel {} for {}: {}", source.entry, target.name(), compiled->log);
   log(LogLevel::kInfo, "kernel {} for {}: compiled in {:.1f} ms", source.entry, target.name(), compiled->milliseconds);
 

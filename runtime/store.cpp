@@ -259,6 +259,13 @@ std::string Store::keep_failed_source(llvm::StringRef key, llvm::StringRef sourc
   return path;
 }
 
+llvm::Error Store::with_kept_source(llvm::Error error, llvm::StringRef key, llvm::StringRef source) {
+  ErrorFacts facts = take_error_facts(std::move(error));
+  const std::string path = facts.status == Status::kCompileFailed ? keep_failed_source(key, source) : std::string();
+  if (!path.empty()) facts.message += fmt::format("\nThe source is in {}", path);
+  return make_error_text(facts.status, facts.message);
+}
+
 Store::KeyLock::KeyLock(KeyLock&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)), waited_(other.waited_), path_(std::move(other.path_)) {}
 

@@ -88,8 +88,9 @@ class Store {
 
   // Keeps an entry in memory and, where possible, in the directory. Failures to write are logged once per store.
   void insert(const std::shared_ptr<const StoreEntry>& entry);
-  // Writes source that did not compile to directory/failed/<key>.cu (the 16 newest are kept). Its path, "" when it cannot be written.
-  std::string keep_failed_source(llvm::StringRef key, llvm::StringRef source);
+  // A compiler's error. Source that did not compile (kCompileFailed) is written to directory/failed/<key>.cu (the 16 newest are kept),
+  // and the error then says so.
+  llvm::Error with_kept_source(llvm::Error error, llvm::StringRef key, llvm::StringRef source);
 
   // Exclusive among all processes that use this directory, until destroyed. Not held when there is no directory to lock in or when another
   // holder did not finish within options().lock_wait.
@@ -128,6 +129,8 @@ class Store {
   void remember(const std::shared_ptr<const StoreEntry>& entry);
   bool quarantine(const std::string& path, llvm::StringRef key, std::uint64_t inode);
   void write_failed(llvm::StringRef what);
+  // The file's path, "" when it cannot be written.
+  std::string keep_failed_source(llvm::StringRef key, llvm::StringRef source);
 
   StoreOptions options_;
   std::mutex mutex_;                                    // guards memory_, order_, memory_bytes_

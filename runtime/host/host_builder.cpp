@@ -43,13 +43,7 @@ llvm::Expected<std::shared_ptr<const HostArtifact>> HostBuilder::get(const Kerne
   const Store::KeyLock lock = store_->lock(artifact->key);
   if (auto hit = store_->lookup(artifact->key, /*again=*/true)) return take(*hit);
   auto compiled = found->compile(source.text, source.entry, options_.headers, sanitize);
-  if (!compiled) {
-    ErrorFacts facts = take_error_facts(compiled.takeError());
-    const std::string path =
-        facts.status == Status::kCompileFailed ? store_->keep_failed_source(artifact->key, source.text) : std::string();
-    if (!path.empty()) facts.message += fmt::format("\nThe source is in {}", path);
-    return make_error_text(facts.status, facts.message);
-  }
+  if (!compiled) return store_->with_kept_source(compiled.takeError(), artifact->key, source.text);
   log(LogLevel::kInfo, "kernel {} for the CPU: compiled in {:.1f} ms", source.entry, compiled->milliseconds);
   llvm::json::Value made_from = nullptr;
   if (auto value = llvm::json::parse(source.provenance)) {
