@@ -8,6 +8,7 @@
 
 #include "autotune/host_runner.h"
 #include "autotune/records.h"
+#include "autotune/report.h"
 #include "autotune/search.h"
 #include "codegen/embedded_templates.h"
 #include "llvm/ADT/STLExtras.h"
@@ -83,8 +84,16 @@ void on_interrupt(int) { interrupted.store(true); }
 struct Place {
   std::string device;
   Target target;
+  DeviceRates rates;
   llvm::json::Object environment;
 };
+
+// f32 multiply-adds of the vector units, two operations each; 0 where the driver does not say the clock. Lanes of a multiprocessor: CUDA
+// programming guide, arithmetic throughput per compute capability.
+double peak_f32_flops(const Target& target, int sm_count, int core_khz) {
+  const int lanes = target.number() == 80 ? 64 : 128;
+  return 2.0 * lanes * sm_count * core_khz * 1e3;
+}
 
 llvm::Expected<Place> find_place(const Options& options, Builder& builder) {
   Place place;
@@ -118,6 +127,7 @@ llvm::Expected<Place> find_place(const Options& options, Builder& builder) {
   place.environment["sm_count"] = facts->sm_count;
   place.environment["most_core_mhz"] = core_khz / 1000;
   place.environment["most_memory_mhz"] = memory_khz / 1000;
+  place.rates = {facts->datasheet_bandwidth, peak_f32_flops(place.target, facts->sm_count, core_khz)};
   return place;
 }
 
@@ -247,6 +257,10 @@ llvm::Expected<Tuned> tune_one(const Options& options, const Budget& budget, con
   environment["strategy"] = tuned.result.strategy;
   environment["seed"] = json_count(options.seed);
   environment["helpers"] = static_cast<std::int64_t>(tester.starts());
+  environment["ended"] = tuned.result.ended;
+  environment["seconds"] = json_number(tuned.result.seconds);
+  environment["sizes"] = dims_text(job.graph, job.dims);
+  environment["floor"] = floor_json(graph_cost(job.graph, job.dims), place.rates);
   auto record = make_record(tuned.problem, *tuned.result.winner,
                             {tuned.result.candidates, tuned.fallback, space->identity(), std::move(environment)});
   if (!record) return record.takeError();
