@@ -62,7 +62,7 @@ std::string time_pictures(const ReportView& view) {
       kMarks.str(), view.floor.us() > 0 ? ", <span class=\"key floor\">\xe2\x80\x94</span> floor" : "");
   out += "<h3>The fastest, magnified</h3><figure>" + both_widths([&](double width) { return finalists_chart(view, width); });
   out += fmt::format(
-      "<figcaption>Every sample is a dot. Shaded: within {:.0f} % of the winner. Below the winner, a line names the parameters in which it "
+      "<figcaption>Every sample is a dot. Shaded: within {:.0f} % of the fastest. The line above each names the parameters in which it "
       "differs from the winner.</figcaption></figure>",
       kReportTieBand * 100);
   if (view.varying.empty()) return out;
@@ -107,20 +107,18 @@ std::string overview(llvm::ArrayRef<ReportView> views) {
     const TimedCandidate* fallback = view.fallback();
     auto number = [&](const std::string& text) { rows += fmt::format("<td class=\"n\">{}</td>", escape_markup(text)); };
     const RecordProblem& problem = view.source->problem;
-    rows += fmt::format("<tr><th scope=\"row\"><a href=\"#p{}\">{}</a></th>", index + 1, escape_markup(problem.name));
-    for (const std::string& text : {sizes_text(*view.source), problem.device, problem.policy})
-      rows += fmt::format("<td>{}</td>", escape_markup(text));
+    rows += fmt::format("<tr><th scope=\"row\"><a href=\"#p{}\">{}</a><br><small>{}</small></th>", index + 1, escape_markup(problem.name),
+                        escape_markup(sizes_text(*view.source)));
     number(winner != nullptr ? duration_text(winner->time.median) : "no winner");
     number(fallback != nullptr ? duration_text(fallback->time.median) : "-");
     number(winner != nullptr && fallback != nullptr ? fmt::format("{} x", number_text(fallback->time.median / winner->time.median)) : "-");
     number(winner != nullptr && view.floor.us() > 0 ? fmt::format("{} x", number_text(winner->time.median / view.floor.us())) : "-");
     number(fmt::format("{} of {}", view.timed.size(), view.source->candidates.size()));
+    for (const std::string& text : {problem.device, problem.policy}) rows += fmt::format("<td>{}</td>", escape_markup(text));
     rows += "</tr>";
   }
-  return "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">problem</th><th scope=\"col\">sizes</th><th scope=\"col\">device</th>"
-         "<th scope=\"col\">policy</th><th scope=\"col\">winner</th><th scope=\"col\">default</th><th scope=\"col\">gain</th>"
-         "<th scope=\"col\">of the floor</th><th scope=\"col\">timed</th></tr></thead><tbody>" +
-         rows + "</tbody></table></div>";
+  return fmt::format("<div class=\"scroll\"><table>{}<tbody>{}</tbody></table></div>",
+                     table_heads({"problem", "winner", "default", "gain", "time / floor", "timed", "device", "policy"}), rows);
 }
 
 }  // namespace

@@ -183,10 +183,13 @@ void draw_strip(Svg& svg, const FinalistRow& row, const Scale& x, double winner_
     svg.line("medline", x.at(c.time.median), row.strip - 8, x.at(c.time.median), row.strip + 8);
     if (c.winner || c.fallback) mark(svg, c, x.at(c.time.median), row.strip, 4);
   }
-  if (beyond > 0) svg.text("tick", x.to - 2, row.strip + 4, Anchor::kEnd, fmt::format("{} beyond \xe2\x86\x92", beyond));
+  if (beyond == c.samples.size())
+    svg.text("tick", x.to + 6, row.strip + 4, Anchor::kEnd, "beyond \xe2\x86\x92");
+  else if (beyond > 0)
+    svg.text("tick", x.to + 6, row.strip + 4, Anchor::kEnd, "\xe2\x86\x92");
   svg.text(c.winner ? "name win" : "name", x.to + 10, row.strip + 4, Anchor::kStart, duration_text(c.time.median));
-  if (!c.winner && winner_us > 0)
-    svg.text("tick", x.to + 80, row.strip + 4, Anchor::kStart, fmt::format("{:+.1f} %", (c.time.median / winner_us - 1) * 100));
+  const std::string percent = fmt::format("{:+.1f} %", (c.time.median / winner_us - 1) * 100);
+  if (!c.winner) svg.text("tick", x.to + 80, row.strip + 4, Anchor::kStart, percent == "-0.0 %" ? "+0.0 %" : percent);
 }
 
 }  // namespace
@@ -207,8 +210,8 @@ std::string finalists_chart(const ReportView& view, double width) {
   const Scale x = scale_for(low, high, 10, width - 140, 1e9);
   const TimeUnit unit = time_unit(base->time.median);
   const Scale in_unit = in_units(x, unit);
-  if (view.winner() != nullptr)
-    svg.rect("tie", x.at(base->time.median), 32, x.at(base->time.median * (1 + kReportTieBand)) - x.at(base->time.median), bottom - 32);
+  const double fastest = view.timed.front().time.median;
+  svg.rect("tie", x.at(fastest), 32, x.at(fastest * (1 + kReportTieBand)) - x.at(fastest), bottom - 32);
   svg.text("unit", 4, 12, Anchor::kStart, fmt::format("time [{}]", unit.name));
   for (double tick : in_unit.ticks(width > 500 ? 9 : 5)) {
     svg.line("grid", in_unit.at(tick), 32, in_unit.at(tick), bottom);
@@ -256,21 +259,33 @@ std::vector<ValueColumn> value_columns(const ReportView& view, const std::string
   return list;
 }
 
-// Values below the axis, in as many rows as they need to stand apart.
-void value_labels(Svg& svg, const Frame& frame, llvm::ArrayRef<ValueColumn> columns) {
-  const double step = frame.width() / static_cast<double>(columns.size());
+// How the values of a parameter are written below its axis: in as many rows as they need to stand apart, and with three rows full, only
+// each `stride`th.
+struct ValueLabels {
+  std::size_t rows = 1, stride = 1;
+};
+
+ValueLabels labels_of(llvm::ArrayRef<ValueColumn> columns, double width) {
+  const double step = width / static_cast<double>(columns.size());
   std::size_t widest = 1;
   for (const ValueColumn& column : columns) widest = std::max(widest, std::to_string(column.value).size());
   const double needed = static_cast<double>(widest) * kMonospaceWidth + 4;
-  const auto rows = static_cast<std::size_t>(std::clamp(std::ceil(needed / step), 1.0, 3.0));
-  const auto stride = static_cast<std::size_t>(std::max(1.0, std::ceil(needed / (step * static_cast<double>(rows)))));
+  ValueLabels labels;
+  labels.rows = static_cast<std::size_t>(std::clamp(std::ceil(needed / step), 1.0, 3.0));
+  labels.stride = static_cast<std::size_t>(std::max(1.0, std::ceil(needed / (step * static_cast<double>(labels.rows)))));
+  return labels;
+}
+
+void value_labels(Svg& svg, const Frame& frame, llvm::ArrayRef<ValueColumn> columns, const ValueLabels& labels) {
+  const double step = frame.width() / static_cast<double>(columns.size());
   for (auto [index, column] : llvm::enumerate(columns)) {
     const double x = frame.left + (static_cast<double>(index) + 0.5) * step;
     svg.open("v", fmt::format("{}: {} tried, {} timed{}", column.value, column.tried, column.timed.size(),
                               column.timed.empty() ? "" : ", at best " + duration_text(column.timed.front()->time.median)));
-    const auto row = static_cast<double>(index % rows);
+    const auto row = static_cast<double>(index % labels.rows);
     svg.line("axis", x, frame.bottom, x, frame.bottom + 3 + 12 * row);
-    if (index / rows % stride == 0) svg.text("tick", x, frame.bottom + 15 + 12 * row, Anchor::kMiddle, std::to_string(column.value));
+    if (index / labels.rows % labels.stride == 0)
+      svg.text("tick", x, frame.bottom + 15 + 12 * row, Anchor::kMiddle, std::to_string(column.value));
     if (column.timed.empty()) svg.text("none", x, frame.bottom - 4, Anchor::kMiddle, "\xc3\x97");
     svg.close();
   }
@@ -279,13 +294,15 @@ void value_labels(Svg& svg, const Frame& frame, llvm::ArrayRef<ValueColumn> colu
 constexpr unsigned kPanelTicks = 5;
 
 std::string parameter_panel(const ReportView& view, const std::string& name, const Scale& y, const Scale& in_unit, const Frame& frame) {
-  Svg svg(frame.right + 6, frame.bottom + 44, "panel", fmt::format("Time against {}", name));
+  const std::vector<ValueColumn> columns = value_columns(view, name);
+  const ValueLabels labels = labels_of(columns, frame.width());
+  Svg svg(frame.right + 6, frame.bottom + 8 + 12 * static_cast<double>(labels.rows), "panel", fmt::format("Time against {}", name));
   svg.text("head", frame.left, 14, Anchor::kStart, name);
   horizontal_grid(svg, frame, in_unit, kPanelTicks);
-  const std::vector<ValueColumn> columns = value_columns(view, name);
   const double step = frame.width() / static_cast<double>(columns.size());
   std::vector<std::pair<double, double>> best;
   std::vector<std::pair<const TimedCandidate*, double>> special;
+  svg.open("pts");
   for (auto [index, column] : llvm::enumerate(columns)) {
     const double x = frame.left + (static_cast<double>(index) + 0.5) * step;
     if (!column.timed.empty()) best.emplace_back(x, y.at(column.timed.front()->time.median));
@@ -296,16 +313,17 @@ std::string parameter_panel(const ReportView& view, const std::string& name, con
       if (c->winner || c->fallback) {
         special.emplace_back(c, at);
       } else {
-        svg.dot("pt", at, y.at(c->time.median), 2, fmt::format("#{} {}", c->rank, duration_text(c->time.median)));
+        svg.dot(at, y.at(c->time.median), fmt::format("#{} {}", c->rank, duration_text(c->time.median)));
       }
     }
   }
+  svg.close();
   if (best.size() > 1) svg.path("best", best);
   for (const auto& [c, at] : special)
     mark(svg, *c, at, y.at(c->time.median), 3,
          fmt::format("#{} {} {}", c->rank, c->winner ? "winner" : "default", duration_text(c->time.median)));
   svg.line("axis", frame.left, frame.bottom, frame.right, frame.bottom);
-  value_labels(svg, frame, columns);
+  value_labels(svg, frame, columns, labels);
   return svg.take();
 }
 

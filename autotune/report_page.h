@@ -9,6 +9,8 @@ namespace tilewright {
 
 // The style sheet, for bright and dark surroundings.
 llvm::StringRef report_style();
+// A head of columns.
+std::string table_heads(llvm::ArrayRef<llvm::StringRef> names);
 // Statements on how far the tuning can be trusted, good ones and doubtful ones, as a list.
 std::string trust_list(const ReportView& view);
 // Figures of the winner, the default and the floor.

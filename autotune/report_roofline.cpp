@@ -61,11 +61,12 @@ std::string roofline_chart(const ReportView& view, double width) {
   draw_roof(svg, plot, floor);
   const double x = plot.x.at(intensity);
   svg.line("level floor", x, plot.y.from, x, plot.y.at(bound));
+  svg.open("pts");
   for (const TimedCandidate& c : view.timed) {
-    if (!c.winner && !c.fallback)
-      svg.dot("pt", x, plot.y.at(rate_of(c)), 2,
-              fmt::format("#{} {}, {}", c.rank, rate_text(rate_of(c), "FLOP"), duration_text(c.time.median)));
+    if (c.winner || c.fallback) continue;
+    svg.dot(x, plot.y.at(rate_of(c)), fmt::format("#{} {}, {}", c.rank, rate_text(rate_of(c), "FLOP"), duration_text(c.time.median)));
   }
+  svg.close();
   std::vector<std::pair<const TimedCandidate*, double>> named;
   for (const TimedCandidate* c : {view.winner(), view.fallback()}) {
     if (c != nullptr && (named.empty() || named.front().first != c)) named.emplace_back(c, plot.y.at(rate_of(*c)));

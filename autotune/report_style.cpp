@@ -36,17 +36,17 @@ figure { margin: 6px 0; }
 .chart, .panel { display: block; max-width: 100%; height: auto; } .panel { width: 100%; }
 .slim { display: none; }
 .panels { display: grid; grid-template-columns: repeat(auto-fill, minmax(264px, 1fr)); gap: 12px 20px; margin: 8px 0; }
-.pair { display: flex; flex-wrap: wrap; gap: 16px 32px; align-items: flex-start; } .pair > figure { min-width: 0; } .pair > div { flex: 1 1 320px; min-width: 0; }
+.pair { display: flex; flex-wrap: wrap; gap: 16px 32px; align-items: flex-start; } .pair > figure { min-width: 0; } .pair figcaption { max-width: 460px; } .pair > div { flex: 1 1 320px; min-width: 0; }
 .scroll { overflow-x: auto; max-width: 100%; } .tall { max-height: 480px; overflow: auto; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: top; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--grid); }
-thead th { color: var(--soft); font-weight: 600; } .tall thead th { position: sticky; top: 0; background: var(--card); }
+thead th { color: var(--soft); font-weight: 600; white-space: nowrap; } small { color: var(--soft); font-weight: 400; } .tall thead th { position: sticky; top: 0; background: var(--card); }
 tbody th { font-weight: 500; white-space: nowrap; }
-td.n { text-align: right; white-space: nowrap; }
+th.n, td.n { text-align: right; white-space: nowrap; }
 td.fate { white-space: nowrap; } td.bad { color: var(--doubt); font-weight: 600; }
 td.reason { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 180px; max-width: 460px; }
 td.mono { font: 12px/1.5 ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; min-width: 200px; overflow-wrap: anywhere; }
-td ul { margin: 0; padding: 0; list-style: none; }
+td ul { margin: 0; padding: 0; list-style: none; } td li { padding-left: 14px; text-indent: -14px; }
 tr.winner td { color: var(--win); font-weight: 600; } tr.default td { color: var(--def); font-weight: 600; }
 summary { cursor: pointer; }
 .key.win { color: var(--win); } .key.def { color: var(--def); } .key.floor { color: var(--floor); } .key { font-weight: 700; }
@@ -58,12 +58,12 @@ svg text.win { fill: var(--win); font-weight: 600; } svg text.def { fill: var(--
 svg text.none { fill: var(--doubt); }
 .grid { stroke: var(--grid); } .axis { stroke: var(--soft); } .lead { stroke: var(--soft); fill: none; }
 .range { stroke: var(--range); } .ci { stroke: var(--ci); stroke-width: 3; } .wide { stroke-width: 6; } .thin { stroke-width: 1; }
-.med { fill: var(--med); } .medline { stroke: var(--med); stroke-width: 2; } .pt { fill: var(--med); opacity: .6; } .smp { fill: var(--med); opacity: .55; }
+.med { fill: var(--med); } .medline { stroke: var(--med); stroke-width: 2; } .pts circle { r: 2px; fill: var(--med); opacity: .6; } .smp { fill: var(--med); opacity: .55; }
 path.win { fill: var(--win); stroke: var(--card); } rect.def { fill: var(--def); stroke: var(--card); }
 .level { stroke-width: 1.25; stroke-dasharray: 6 4; fill: none; } .level.win { stroke: var(--win); } .level.def { stroke: var(--def); stroke-dasharray: 2 3; }
 .level.floor { stroke: var(--floor); stroke-dasharray: none; }
 .tie { fill: var(--tie); } .best { fill: none; stroke: var(--ci); stroke-width: 1.5; } .roof { fill: none; stroke: var(--text); stroke-width: 2; }
-.hit { fill: transparent; } .c:hover .hit { fill: var(--hover); } .pt:hover, .smp:hover { opacity: 1; stroke: var(--win); stroke-width: 2; }
+.hit { fill: transparent; } .c:hover .hit { fill: var(--hover); } .pts circle:hover, .smp:hover { opacity: 1; stroke: var(--win); stroke-width: 2; }
 @media (max-width: 720px) {
   main { padding: 12px 8px 40px; } section { padding: 14px 10px 18px; } .broad { display: none; } .slim { display: block; }
   .figures { gap: 8px 24px; } .figures dd { font-size: 19px; } }

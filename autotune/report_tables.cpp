@@ -18,12 +18,6 @@ std::string number_cell(llvm::StringRef text) { return cell(text, "n"); }
 
 std::string count_cell(std::int64_t count) { return number_cell(std::to_string(count)); }
 
-std::string heads(llvm::ArrayRef<llvm::StringRef> names) {
-  std::string out = "<thead><tr>";
-  for (llvm::StringRef name : names) out += fmt::format("<th scope=\"col\">{}</th>", escape_markup(name));
-  return out + "</tr></thead>";
-}
-
 std::string json_line(const llvm::json::Value& value) {
   if (const auto text = value.getAsString()) return text->str();
   std::string out;
@@ -70,6 +64,11 @@ llvm::StringRef fate_meaning(Fate fate) {
   return "";
 }
 
+// Fates of candidates that did harm, or would have.
+llvm::StringRef fate_style(Fate fate) {
+  return fate == Fate::kWrong || fate == Fate::kCrashed || fate == Fate::kTimedOut || fate == Fate::kCompileFailed ? "fate bad" : "fate";
+}
+
 std::string rate_row(const ReportView& view, llvm::StringRef name, double us) {
   const Floor& floor = view.floor;
   std::string row = fmt::format("<tr><th scope=\"row\">{}</th>", escape_markup(name)) + number_cell(duration_text(us));
@@ -81,13 +80,25 @@ std::string rate_row(const ReportView& view, llvm::StringRef name, double us) {
 
 }  // namespace
 
+std::string table_heads(llvm::ArrayRef<llvm::StringRef> names) {
+  // Columns of words; all others hold numbers and are aligned at their right.
+  static constexpr llvm::StringLiteral kWords[] = {"",       "problem", "device", "policy", "fate",
+                                                   "reason", "which",   "case",   "result", "details"};
+  std::string out = "<thead><tr>";
+  for (llvm::StringRef name : names)
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", llvm::is_contained(kWords, name) ? "" : " class=\"n\"", escape_markup(name));
+  return out + "</tr></thead>";
+}
+
 std::string rates_table(const ReportView& view) {
-  std::string out = "<table>" + heads({"", "time", "of the floor", "bytes", "operations"}) + "<tbody>";
+  std::string out = "<table>" + table_heads({"", "time", "time / floor", "bytes", "operations"}) + "<tbody>";
   const TimedCandidate* winner = view.winner();
   const TimedCandidate* fallback = view.fallback();
   if (winner != nullptr) out += rate_row(view, "winner", winner->time.median);
   if (fallback != nullptr) out += rate_row(view, "default", fallback->time.median);
   if (view.floor.us() > 0) out += rate_row(view, "floor", view.floor.us());
+  if (view.floor.flops > 0 && view.floor.flops_per_s > 0)
+    out += rate_row(view, "f32 arithmetic alone", view.floor.flops / view.floor.flops_per_s * 1e6);
   out += "</tbody></table>";
   if (view.floor.us() > 0) {
     out += fmt::format("<p class=\"note\">{} in and out, each crossing memory once at {}: {}.",
@@ -103,12 +114,13 @@ std::string rates_table(const ReportView& view) {
 std::string fates_table(const ReportView& view) {
   std::map<std::pair<Fate, std::string>, std::vector<const Candidate*>> groups;
   for (const Candidate* candidate : view.untimed) groups[{candidate->fate, candidate->reason}].push_back(candidate);
-  std::string out = "<div class=\"scroll\"><table>" + heads({"fate", "candidates", "reason", "which"}) + "<tbody>";
+  std::string out = "<div class=\"scroll\"><table>" + table_heads({"fate", "candidates", "reason", "which"}) + "<tbody>";
   out += "<tr>" + cell(fate_name(Fate::kMeasured), "fate") + count_cell(static_cast<std::int64_t>(view.timed.size())) +
          cell(fate_meaning(Fate::kMeasured)) + cell("below") + "</tr>";
   for (const auto& [key, candidates] : groups) {
     out += "<tr>" +
-           fmt::format("<td class=\"fate bad\" title=\"{}\">{}</td>", escape_markup(fate_meaning(key.first)), fate_name(key.first)) +
+           fmt::format("<td class=\"{}\" title=\"{}\">{}</td>", fate_style(key.first), escape_markup(fate_meaning(key.first)),
+                       fate_name(key.first)) +
            count_cell(static_cast<std::int64_t>(candidates.size()));
     out += cell(key.second.empty() ? fate_meaning(key.first) : llvm::StringRef(key.second), "reason");
     std::string names;
@@ -151,7 +163,7 @@ std::string candidates_table(const ReportView& view) {
   llvm::append_range(
       names, llvm::ArrayRef<llvm::StringRef>{"fate", "median [us]", "95 % interval [us]", "samples", "normwise error", "registers",
                                              "local [B]", "shared [B]", "threads", "blocks per SM", "compile [ms]", "predicted [us]"});
-  std::string out = "<div class=\"scroll tall\"><table>" + heads(names) + "<tbody>";
+  std::string out = "<div class=\"scroll tall\"><table>" + table_heads(names) + "<tbody>";
   for (const TimedCandidate& c : view.timed) {
     out += c.winner ? "<tr class=\"winner\">" : c.fallback ? "<tr class=\"default\">" : "<tr>";
     out += count_cell(static_cast<std::int64_t>(c.rank)) + parameter_cells(view, *c.candidate);
@@ -161,7 +173,7 @@ std::string candidates_table(const ReportView& view) {
     out += resource_cells(*c.candidate) + "</tr>";
   }
   for (const Candidate* c : view.untimed) {
-    out += "<tr>" + cell("") + parameter_cells(view, *c) + cell(fate_name(c->fate), "fate bad");
+    out += "<tr>" + cell("") + parameter_cells(view, *c) + cell(fate_name(c->fate), fate_style(c->fate));
     out += cell("") + cell("") + cell("") + cell("") + resource_cells(*c) + "</tr>";
   }
   return out + "</tbody></table></div>";
@@ -170,7 +182,7 @@ std::string candidates_table(const ReportView& view) {
 std::string verification_table(const ReportView& view) {
   const auto& report = view.source->verification;
   if (!report) return "<p class=\"note\">No verification is recorded.</p>";
-  std::string out = "<div class=\"scroll\"><table>" + heads({"case", "result", "normwise error", "details"}) + "<tbody>";
+  std::string out = "<div class=\"scroll\"><table>" + table_heads({"case", "result", "normwise error", "details"}) + "<tbody>";
   for (const CaseReport& c : report->cases)
     out += "<tr>" + cell(c.name) + cell(c.passed ? "agrees" : "differs", c.passed ? "fate" : "fate bad") +
            number_cell(error_text(c.normwise)) + cell(c.text, "reason") + "</tr>";

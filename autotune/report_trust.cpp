@@ -58,21 +58,24 @@ void against_default(Statements& out, const TimedCandidate& winner, const TimedC
                          fmt::format("{:.1f} %", 100 / ratio), number_text(ratio)));
 }
 
+// The rule by which a search chooses: among those within the tie band of the fastest, the one with the fewest resources.
 void against_rest(Statements& out, const ReportView& view, const TimedCandidate& winner) {
-  std::size_t ties = 0, overlapping = 0, faster = 0;
+  const double fastest = view.timed.front().time.median, most = fastest * (1 + kReportTieBand);
+  std::size_t ties = 0, overlapping = 0;
   for (const TimedCandidate& c : view.timed) {
     if (c.winner) continue;
-    ties += c.time.median <= winner.time.median * (1 + kReportTieBand);
+    ties += c.time.median <= most;
     overlapping += !apart(c.time, winner.time);
-    faster += c.time.median < winner.time.median * (1 - kReportTieBand);
   }
-  if (faster > 0)
-    out.doubtful(fmt::format("{} more than {:.0f} % below the winner's median; see their samples.",
-                             faster == 1 ? "1 candidate lies" : counted(faster, "candidate") + " lie", kReportTieBand * 100));
+  if (winner.time.median > most)
+    out.doubtful(fmt::format("The winner is {:.1f} % slower than the fastest candidate; see the samples of both.",
+                             (winner.time.median / fastest - 1) * 100));
   if (ties == 0 && overlapping == 0) return out.good("The winner's interval is apart from that of every other candidate.");
-  out.good(fmt::format(
-      "{} within {:.0f} % of the winner or below; among equally fast ones the fewest resources win. Intervals of {} overlap the winner's.",
-      ties == 1 ? "1 candidate is" : counted(ties, "candidate") + " are", kReportTieBand * 100, overlapping));
+  if (ties > 0)
+    out.good(fmt::format("{} within {:.0f} % of the fastest; among those the fewest resources decide.",
+                         ties == 1 ? "1 other candidate is" : fmt::format("{} other candidates are", ties), kReportTieBand * 100));
+  out.good(
+      fmt::format("Of {} the interval overlaps the winner's: they cannot be told apart from it.", counted(overlapping, "other candidate")));
 }
 
 void samples(Statements& out, const TimedCandidate& winner) {

@@ -18,20 +18,22 @@ std::string place(double value) {
   return text == "-0" ? "0" : text;
 }
 
-// The smallest of 1, 2, 5 times a power of ten that is not below `step`.
-double round_step(double step) {
-  const double power = std::pow(10.0, std::floor(std::log10(step)));
-  for (double factor : {1.0, 2.0, 5.0}) {
-    if (step <= factor * power * (1 + 1e-9)) return factor * power;
-  }
-  return 10 * power;
-}
-
-std::vector<double> linear_ticks(double low, double high, unsigned most) {
+std::vector<double> multiples(double step, double low, double high) {
   std::vector<double> ticks;
-  const double step = round_step((high - low) / std::max(1u, most - 1));
   for (double index = std::ceil(low / step - 1e-9); index * step <= high + step * 1e-9; index += 1) ticks.push_back(index * step);
   return ticks;
+}
+
+// The finest steps that give no more than `most`.
+std::vector<double> linear_ticks(double low, double high, unsigned most) {
+  double power = std::pow(10.0, std::floor(std::log10((high - low) / (most + 1))));
+  for (;; power *= 10) {
+    for (double factor : {1.0, 2.0, 5.0}) {
+      if ((high - low) / (factor * power) > most + 1) continue;
+      std::vector<double> ticks = multiples(factor * power, low, high);
+      if (ticks.size() <= most) return ticks;
+    }
+  }
 }
 
 std::vector<double> log_ticks(double low, double high, unsigned most) {
@@ -50,7 +52,8 @@ std::vector<double> log_ticks(double low, double high, unsigned most) {
   std::vector<double> ticks = collect({1, 2, 5}, 1);
   if (ticks.size() > most) ticks = collect({1, 3}, 1);
   for (int stride = 1; ticks.size() > most; ++stride) ticks = collect({1}, stride);
-  return ticks.size() < 2 ? linear_ticks(low, high, most) : ticks;
+  // Within a decade equal steps are as round, and there are more of them.
+  return ticks.size() < 2 || (ticks.size() < 4 && high < 10 * low) ? linear_ticks(low, high, most) : ticks;
 }
 
 }  // namespace
@@ -184,6 +187,8 @@ void Svg::dot(llvm::StringRef style, double x, double y, double radius, llvm::St
   marker(fmt::format("<circle class=\"{}\" cx=\"{}\" cy=\"{}\" r=\"{}\"", style, place(x), place(y), place(radius)), title);
 }
 
+void Svg::dot(double x, double y, llvm::StringRef title) { marker(fmt::format("<circle cx=\"{}\" cy=\"{}\"", place(x), place(y)), title); }
+
 void Svg::diamond(llvm::StringRef style, double x, double y, double radius, llvm::StringRef title) {
   marker(fmt::format("<path class=\"{}\" d=\"M{} {}L{} {}L{} {}L{} {}Z\"", style, place(x), place(y - radius), place(x + radius), place(y),
                      place(x), place(y + radius), place(x - radius), place(y)),
@@ -204,7 +209,8 @@ void Svg::text(llvm::StringRef style, double x, double y, Anchor anchor, llvm::S
 }
 
 void Svg::open(llvm::StringRef style, llvm::StringRef title) {
-  out_ += fmt::format("<g class=\"{}\"><title>{}</title>", style, escape_markup(title));
+  out_ += fmt::format("<g class=\"{}\">", style);
+  if (!title.empty()) out_ += fmt::format("<title>{}</title>", escape_markup(title));
 }
 
 void Svg::close() { out_ += "</g>"; }

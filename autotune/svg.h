@@ -48,11 +48,12 @@ class Svg {
   void path(llvm::StringRef style, llvm::ArrayRef<std::pair<double, double>> points);
   void rect(llvm::StringRef style, double x, double y, double width, double height);
   void dot(llvm::StringRef style, double x, double y, double radius, llvm::StringRef title = "");
+  void dot(double x, double y, llvm::StringRef title);  // drawn by the style of the group it is in, radius and all
   void diamond(llvm::StringRef style, double x, double y, double radius, llvm::StringRef title = "");
   void square(llvm::StringRef style, double x, double y, double radius, llvm::StringRef title = "");
   void text(llvm::StringRef style, double x, double y, Anchor anchor, llvm::StringRef text);
   // What follows, up to close(), shares the title.
-  void open(llvm::StringRef style, llvm::StringRef title);
+  void open(llvm::StringRef style, llvm::StringRef title = "");
   void close();
   std::string take();
 

@@ -28,9 +28,9 @@ const char* const kLook = R"js(
   // Text of pictures and tables can be selected.
   getSelection().selectAllChildren(document.body);
   const selected = getSelection().toString();
-  for (const element of document.querySelectorAll('h2, th, svg text')) {
-    if (element.getClientRects().length === 0 || element.tagName === 'SCRIPT') continue;
-    const text = element.textContent.trim();
+  for (const element of document.querySelectorAll('h2, th, th a, th small, svg text')) {
+    if (element.getClientRects().length === 0 ) continue;
+    const text = element.tagName === 'text' ? element.textContent.trim() : element.innerText.trim();
     if (text && !selected.replace(/\s+/g, ' ').includes(text.replace(/\s+/g, ' '))) say('cannot be selected: ' + short(element));
   }
   getSelection().removeAllRanges();
