@@ -85,6 +85,16 @@ TEST_CASE("report: every text is escaped", "[autotune]") {
   CHECK(llvm::json::isUTF8(page));
 }
 
+TEST_CASE("report: times that are no positive numbers are left out", "[autotune]") {
+  const ReportProblem problem = hostile();
+  const ReportView view = view_of(problem);
+  REQUIRE(view.timed.size() == 2);
+  CHECK(view.timed[0].samples == std::vector<double>{3, 1e12, 1e-9});
+  CHECK(view.timed[0].time.median == 3);
+  CHECK(view.timed[1].winner);
+  CHECK(view.untimed.size() == 2);
+}
+
 TEST_CASE("report: the same problems give the same bytes", "[autotune]") {
   CHECK(report_html(every_case(), {"note"}) == report_html(every_case(), {"note"}));
   // The order in which a search tried its candidates is not the page's.
