@@ -49,7 +49,8 @@ std::vector<double> log_ticks(double low, double high, unsigned most) {
     }
     return ticks;
   };
-  std::vector<double> ticks = collect({1, 2, 5}, 1);
+  std::vector<double> ticks = collect({1, 2, 3, 5, 7}, 1);
+  if (ticks.size() > most) ticks = collect({1, 2, 5}, 1);
   if (ticks.size() > most) ticks = collect({1, 3}, 1);
   for (int stride = 1; ticks.size() > most; ++stride) ticks = collect({1}, stride);
   // Within a decade equal steps are as round, and there are more of them.

@@ -25,7 +25,7 @@ struct Scale {
   bool log = false;
   double at(double value) const;                   // values outside land on the nearer end; so do those that are not finite
   bool holds(double value) const;                  // low <= value <= high
-  std::vector<double> ticks(unsigned most) const;  // at most that many (three or more), at 1, 2 or 5 times a power of ten
+  std::vector<double> ticks(unsigned most) const;  // at most that many (three or more), at 1, 2, 5 (log: 3, 7 too) times a power of ten
 };
 // Of values around [low, high] with some room at both ends; logarithmic where the values are above zero and high is more than `log_ratio`
 // times low. Takes anything: equal, swapped and non-finite ends too.

@@ -172,7 +172,8 @@ TEST_CASE("report: several problems get an overview with links", "[autotune]") {
 TEST_CASE("svg: ticks lie at round numbers inside the scale", "[autotune]") {
   CHECK(Scale{0, 10, 0, 100, false}.ticks(6) == std::vector<double>{0, 2, 4, 6, 8, 10});
   CHECK(Scale{11.9, 13.2, 0, 100, false}.ticks(5) == std::vector<double>{12, 12.5, 13});
-  CHECK(Scale{30, 125, 0, 100, true}.ticks(5) == std::vector<double>{40, 60, 80, 100, 120});
+  CHECK(Scale{30, 125, 0, 100, true}.ticks(5) == std::vector<double>{30, 50, 70, 100});
+  CHECK(Scale{31, 49, 0, 100, true}.ticks(5) == std::vector<double>{35, 40, 45});
   CHECK(Scale{1, 100, 0, 100, true}.ticks(8) == std::vector<double>{1, 2, 5, 10, 20, 50, 100});
   CHECK(Scale{1, 100, 0, 100, true}.ticks(3) == std::vector<double>{1, 10, 100});
   for (const auto& [low, high] : {std::pair{3.0, 3.5}, {0.001, 90000.0}, {31.0, 260.0}, {1.1, 1.9}, {-5.0, 5.0}, {7.0, 7.0}}) {
