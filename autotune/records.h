@@ -44,6 +44,7 @@ class TuningRecord {
   const std::string& space() const { return space_; }
   const std::string& build() const { return build_; }
   const llvm::json::Object& environment() const { return environment_; }
+  const llvm::json::Object& verification() const { return verification_; }  // report_json() of the winner's report
   double winner_us() const;
   std::string file_name() const;  // signature, dims, device and policy
   std::string text() const;       // the file; the same facts give the same text

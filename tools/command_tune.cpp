@@ -8,6 +8,7 @@
 
 #include "autotune/host_runner.h"
 #include "autotune/records.h"
+#include "autotune/report.h"
 #include "autotune/search.h"
 #include "codegen/embedded_templates.h"
 #include "llvm/ADT/STLExtras.h"
@@ -27,6 +28,7 @@ struct Options {
   std::string targets;
   std::string on = "gpu";
   std::string policy = "cold";
+  std::string report;
   int device = 0;
   std::uint64_t seed = 1;
   double noise = 0.01;
@@ -83,8 +85,16 @@ void on_interrupt(int) { interrupted.store(true); }
 struct Place {
   std::string device;
   Target target;
+  DeviceRates rates;
   llvm::json::Object environment;
 };
+
+// f32 multiply-adds of the vector units, two operations each; 0 where the driver does not say the clock. Lanes of a multiprocessor: CUDA
+// programming guide, arithmetic throughput per compute capability.
+double peak_f32_flops(const Target& target, int sm_count, int core_khz) {
+  const int lanes = target.number() == 80 ? 64 : 128;
+  return 2.0 * lanes * sm_count * core_khz * 1e3;
+}
 
 llvm::Expected<Place> find_place(const Options& options, Builder& builder) {
   Place place;
@@ -118,6 +128,7 @@ llvm::Expected<Place> find_place(const Options& options, Builder& builder) {
   place.environment["sm_count"] = facts->sm_count;
   place.environment["most_core_mhz"] = core_khz / 1000;
   place.environment["most_memory_mhz"] = memory_khz / 1000;
+  place.rates = {facts->datasheet_bandwidth, peak_f32_flops(place.target, facts->sm_count, core_khz)};
   return place;
 }
 
@@ -191,6 +202,7 @@ struct Tuned {
   RecordProblem problem;
   ConfigOverrides fallback;
   std::string record_path;
+  ReportProblem report;
 };
 
 void show_progress(Progress& bar, const TuneProgress& progress, bool timed) {
@@ -242,14 +254,23 @@ llvm::Expected<Tuned> tune_one(const Options& options, const Budget& budget, con
   auto result = search.run();
   if (!result) return result.takeError();
   tuned.result = std::move(*result);
-  if (!tuned.result.winner) return tuned;
   llvm::json::Object environment(place.environment);
   environment["strategy"] = tuned.result.strategy;
   environment["seed"] = json_count(options.seed);
   environment["helpers"] = static_cast<std::int64_t>(tester.starts());
+  environment["ended"] = tuned.result.ended;
+  environment["seconds"] = json_number(tuned.result.seconds);
+  environment["sizes"] = dims_text(job.graph, job.dims);
+  environment["floor"] = floor_json(graph_cost(job.graph, job.dims), place.rates);
+  if (!tuned.result.winner) {
+    tuned.report = {tuned.problem,         {}, tuned.fallback, tuned.result.candidates, {}, std::move(environment), space->identity(),
+                    build_identity().str()};
+    return tuned;
+  }
   auto record = make_record(tuned.problem, *tuned.result.winner,
                             {tuned.result.candidates, tuned.fallback, space->identity(), std::move(environment)});
   if (!record) return record.takeError();
+  tuned.report = report_problem(*record);
   if (llvm::Error error = records.write(*record)) return error;
   tuned.record_path = records.options().directory + "/" + record->file_name();
   if (tuned.result.ended != "interrupted") state.remove();
@@ -351,17 +372,22 @@ llvm::Expected<Output> run_tune(const Options& options) {
   std::signal(SIGTERM, on_interrupt);
   Output output;
   llvm::json::Array array;
+  std::vector<ReportProblem> reports;
   for (const Job& job : jobs) {
     if (!place || interrupted.load()) break;
     auto tuned = tune_one(options, *budget, job, *place, *builder);
     if (!tuned) return prefix_error(tuned.takeError(), job.file + ": ");
     output.text += tuned_text(job, *tuned);
     array.push_back(tuned_json(job, *tuned));
+    reports.push_back(std::move(tuned->report));
     if (!tuned->result.winner && output.complaint.empty()) {
       output.status = kBad;
       output.complaint = fmt::format("{}: no candidate passed; the default: {}", job.file,
                                      tuned->result.candidates.empty() ? "not tried" : tuned->result.candidates.front().reason);
     }
+  }
+  if (!options.report.empty()) {
+    if (llvm::Error error = write_file(options.report, report_html(reports))) return error;
   }
   output.text =
       options.json ? json_text(llvm::json::Object{{"tuned", std::move(array)}, {"budget", options.budget}}) : *absent + output.text;
@@ -422,6 +448,7 @@ Action add_tune(CLI::App& app) {
   app.add_option("--target", options->targets, "also compile the first guess for these where no such device is here, comma-separated");
   app.add_option("-j,--jobs", options->jobs, "kernels compiled at once (0: one per core)")->capture_default_str();
   app.add_option("--time-limit", options->time_limit_s, "seconds one timing of a candidate may take")->capture_default_str();
+  app.add_option("--report", options->report, "HTML page to write: pictures of times and parameters, fates and reasons");
   app.add_flag("--resume", options->resume, "go on where an interrupted tuning ended");
   app.add_flag("--json", options->json, "print JSON");
   add_common(app, *options);

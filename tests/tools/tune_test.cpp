@@ -105,3 +105,34 @@ TEST_CASE("show: the space lists parameters, values and the default", "[tools]")
   REQUIRE(json.getArray("parameters") != nullptr);
   CHECK(json.getObject("default")->getInteger("0.block_threads").has_value());
 }
+
+TEST_CASE("tune: --report and records report write a page of what was found", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  const std::string page = home.scratch.path("tune.html"), again = home.scratch.path("records.html");
+  REQUIRE(home.tune({"--budget", "3c", "--report", page}).status == 0);
+  const std::string text = file_text(page);
+  CHECK(contains(text, "small_softmax"));
+  CHECK(contains(text, "Times are simulated"));
+  CHECK(contains(text, "Roofline"));
+  CHECK(contains(text, "class=\"roof\""));
+  CHECK(contains(text, "ended by: budget"));
+  // The record alone gives the same page.
+  const ToolRun report = run_tool({"records", "report", "--out", again}, home.environment);
+  INFO(report.err);
+  CHECK(report.status == 0);
+  CHECK(contains(report.out, "1 problem"));
+  CHECK(file_text(again) == text);
+
+  const std::string directory = home.scratch.path("records");
+  home.scratch.write("records/broken.json", "{");
+  const ToolRun broken = run_tool({"records", "report", directory, "--out", again}, home.environment);
+  CHECK(broken.status == 1);
+  CHECK(contains(broken.err, "broken.json is ignored"));
+  CHECK(contains(file_text(again), "broken.json is ignored"));
+  CHECK(contains(file_text(again), "small_softmax"));
+
+  ScratchDirectory empty;
+  check_failure(run_tool({"records", "report", empty.path("."), "--out", again}, home.environment), 2, {"none to report on"});
+  check_failure(run_tool({"records", "report", directory + "/none", "--out", again}, home.environment), 2, {"none begins with"});
+}
