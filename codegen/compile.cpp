@@ -42,7 +42,9 @@ DeviceModel device_model(const Target& target) {
   for (const ArchitectureModel& model : kArchitectures) {
     if (model.number <= target.number()) best = &model;
   }
-  return best->device;
+  DeviceModel device = best->device;
+  device.wgmma = target.number() == 90 && target.architecture_specific && !target.ptx;
+  return device;
 }
 
 llvm::ArrayRef<MemoryHeader> template_headers() {

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "codegen/conv_tile.h"
 #include "codegen/lowering.h"
 
 namespace tilewright {
@@ -30,5 +34,20 @@ void append_sizes(KernelParam& param, const std::string& name, const std::array<
 
 // The hooks every convolution has: load_w as `type`, kHasBias and bias(o).
 void add_weight_hooks(HooksWriter& hooks, const Lowering& lowering, const std::string& type, HooksWriter::Guard guard);
+
+// The hooks of convolutions on the tensor cores but for the loads of x: load_w, bias, map_conv, map_reduced, store.
+void add_tensor_conv_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& problem);
+
+// The fields of tw::ConvConfig in declaration order, but for what conv_stream.cuh adds.
+std::vector<std::pair<std::string, std::string>> conv_config(const Lowering& lowering, const ConvShape& shape, const ConvProblem& problem,
+                                                             const ConvTile& tile);
+
+// tw::ConvArgs.
+KernelParam conv_args(const ConvShape& shape);
+
+// The kernel on conv_stream.cuh where the parameter `stream` asks for it, else nullopt. `tile` is what the parameters of conv.cuh say, of
+// which it takes planes_per_block; the others are to be what they are by default.
+llvm::Expected<std::optional<KernelSpec>> lower_conv_stream(Lowering& lowering, const ConvShape& shape, const ConvProblem& problem,
+                                                            const ConvTile& tile, const ConvTile& default_tile);
 
 }  // namespace tilewright

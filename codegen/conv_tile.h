@@ -26,6 +26,7 @@ struct ConvTile {
   std::int64_t warps = 4, m_tiles = 2, n_tiles = 1, tile_y = 1, tile_x = 16, chunk_channels = 1, planes_per_block = 1, row_pitch = 1,
                channel_pitch = 1, unroll = 2, flush_steps = 0;
   bool prefetch = false;
+  friend bool operator==(const ConvTile&, const ConvTile&) = default;
 };
 
 // The problem of a convolution group; channels and kernel must be baked.

@@ -18,6 +18,7 @@ namespace tilewright {
 struct DeviceModel {
   unsigned sm_count = 132;
   std::uint32_t shared_bytes_per_block = 232448;  // opt-in limit
+  bool wgmma = true;                              // sm_90a
 };
 
 // Tile parameters that replace the default config's: "block_threads" in every kernel of the program that has a parameter of that name,

@@ -31,27 +31,6 @@ void add_stage(HooksWriter& hooks, const std::string& flag, const std::string& n
   if (!stage.is_identity()) hooks.add_scalar_map(name, stage, space, 1);
 }
 
-void add_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& problem) {
-  const Group& group = lowering.group;
-  const Op& op = lowering.anchor();
-  const DType dtype = lowering.value(op.inputs[0]).dtype;
-  const std::string operand = problem.narrow ? storage_type_text(dtype) : "float";
-  hooks.add_member(fmt::format("using Operand = {};", operand));
-  hooks.add_scalar_load("load_x", group.prologues[0], lowering.value(op.inputs[0]).shape, operand, HooksWriter::Guard::kWanted);
-  add_weight_hooks(hooks, lowering, operand, HooksWriter::Guard::kWanted);
-  const bool tail = group.fused_reduction || group.fused_softmax;
-  add_stage(hooks, "kMapConvIdentity", "map_conv", tail ? with_rounding(group.after_anchor, dtype) : FusedMap(),
-            lowering.value(op.output).shape);
-  if (group.fused_reduction) {
-    const FusedMap& stage = group.fused_softmax ? group.after_reduction : FusedMap();
-    add_stage(hooks, "kMapReducedIdentity", "map_reduced", stage, lowering.value(lowering.graph.op(*group.fused_reduction).output).shape);
-  } else {
-    hooks.add_member("static constexpr bool kMapReducedIdentity = true;");
-  }
-  const FusedMap& last = group.fused_softmax ? group.after_softmax : group.fused_reduction ? group.after_reduction : group.after_anchor;
-  hooks.add_scalar_store("store", last, group.result, "float", HooksWriter::Guard::kWanted);
-}
-
 void read_tile_parameters(Lowering& lowering, const ConvProblem& problem, ConvTile& tile) {
   tile.warps = lowering.parameter("warps", tile.warps);
   tile.m_tiles = lowering.parameter("m_tiles", tile.m_tiles);
@@ -144,6 +123,62 @@ ConvProblem conv_problem(const Graph& graph, const Group& group) {
   return problem;
 }
 
+void add_tensor_conv_hooks(HooksWriter& hooks, const Lowering& lowering, const ConvProblem& problem) {
+  const Group& group = lowering.group;
+  const Op& op = lowering.anchor();
+  const DType dtype = lowering.value(op.inputs[0]).dtype;
+  const std::string operand = problem.narrow ? storage_type_text(dtype) : "float";
+  hooks.add_member(fmt::format("using Operand = {};", operand));
+  add_weight_hooks(hooks, lowering, operand, HooksWriter::Guard::kWanted);
+  const bool tail = group.fused_reduction || group.fused_softmax;
+  add_stage(hooks, "kMapConvIdentity", "map_conv", tail ? with_rounding(group.after_anchor, dtype) : FusedMap(),
+            lowering.value(op.output).shape);
+  if (group.fused_reduction) {
+    const FusedMap& stage = group.fused_softmax ? group.after_reduction : FusedMap();
+    add_stage(hooks, "kMapReducedIdentity", "map_reduced", stage, lowering.value(lowering.graph.op(*group.fused_reduction).output).shape);
+  } else {
+    hooks.add_member("static constexpr bool kMapReducedIdentity = true;");
+  }
+  const FusedMap& last = group.fused_softmax ? group.after_softmax : group.fused_reduction ? group.after_reduction : group.after_anchor;
+  hooks.add_scalar_store("store", last, group.result, "float", HooksWriter::Guard::kWanted);
+}
+
+std::vector<std::pair<std::string, std::string>> conv_config(const Lowering& lowering, const ConvShape& shape, const ConvProblem& problem,
+                                                             const ConvTile& tile) {
+  return {{"precision", precision_enumerator(problem)},
+          {"channels", std::to_string(problem.channels)},
+          {"out_channels", std::to_string(problem.out_channels)},
+          {"groups", std::to_string(problem.groups)},
+          {"kernel", braces(problem.kernel)},
+          {"stride", braces(problem.stride)},
+          {"dilation", braces(problem.dilation)},
+          {"pad_before", braces(shape.pad_before)},
+          {"in_size", braces(shape.in_size)},
+          {"out_size", braces(shape.out_size)},
+          {"reduce_dim", std::to_string(problem.reduce_dim)},
+          {"reduce", reduce_enumerator(lowering)},
+          {"softmax", problem.softmax ? "true" : "false"},
+          {"warps", std::to_string(tile.warps)},
+          {"m_tiles", std::to_string(tile.m_tiles)},
+          {"n_tiles", std::to_string(tile.n_tiles)},
+          {"tile_y", std::to_string(tile.tile_y)},
+          {"tile_x", std::to_string(tile.tile_x)},
+          {"chunk_channels", std::to_string(tile.chunk_channels)},
+          {"planes_per_block", std::to_string(tile.planes_per_block)},
+          {"row_pitch", std::to_string(tile.row_pitch)},
+          {"channel_pitch", std::to_string(tile.channel_pitch)},
+          {"unroll", std::to_string(tile.unroll)},
+          {"prefetch", tile.prefetch ? "true" : "false"},
+          {"flush_steps", std::to_string(tile.flush_steps)}};
+}
+
+KernelParam conv_args(const ConvShape& shape) {
+  KernelParam args{"tw::ConvArgs", {arg_i64("batch", shape.batch)}};
+  append_sizes(args, "in_size", shape.in_size);
+  append_sizes(args, "out_size", shape.out_size);
+  return args;
+}
+
 llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   constexpr int kMaxPad = 31;  // words
   const ConvShape shape = conv_shape(lowering);
@@ -166,39 +201,21 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   const std::int64_t min_blocks = lowering.parameter("min_blocks_per_sm", 0);  // 0: the compiler takes the registers it likes
   if (llvm::Error error = check_parameter(min_blocks >= 0 && min_blocks <= 32, lowering, "min_blocks_per_sm", min_blocks, "0 to 32"))
     return error;
+  auto streamed = lower_conv_stream(lowering, shape, problem, tile, chosen);
+  if (!streamed) return streamed.takeError();
+  if (*streamed) return std::move(**streamed);
   HooksWriter hooks(lowering.graph, lowering.buffers);
-  add_hooks(hooks, lowering, problem);
+  hooks.add_scalar_load("load_x", lowering.group.prologues[0], lowering.value(lowering.anchor().inputs[0]).shape,
+                        problem.narrow ? storage_type_text(lowering.value(lowering.anchor().inputs[0]).dtype) : "float",
+                        HooksWriter::Guard::kWanted);
+  add_tensor_conv_hooks(hooks, lowering, problem);
 
   KernelSpec spec;
   spec.header = "tilewright/conv.cuh";
   spec.function = "tw::conv";
   spec.config_type = "tw::ConvConfig";
   const std::int64_t shared_bytes = conv_shared_bytes(problem, tile);
-  spec.config = {{"precision", precision_enumerator(problem)},
-                 {"channels", std::to_string(problem.channels)},
-                 {"out_channels", std::to_string(problem.out_channels)},
-                 {"groups", std::to_string(problem.groups)},
-                 {"kernel", braces(problem.kernel)},
-                 {"stride", braces(problem.stride)},
-                 {"dilation", braces(problem.dilation)},
-                 {"pad_before", braces(shape.pad_before)},
-                 {"in_size", braces(shape.in_size)},
-                 {"out_size", braces(shape.out_size)},
-                 {"reduce_dim", std::to_string(problem.reduce_dim)},
-                 {"reduce", reduce_enumerator(lowering)},
-                 {"softmax", problem.softmax ? "true" : "false"},
-                 {"warps", std::to_string(tile.warps)},
-                 {"m_tiles", std::to_string(tile.m_tiles)},
-                 {"n_tiles", std::to_string(tile.n_tiles)},
-                 {"tile_y", std::to_string(tile.tile_y)},
-                 {"tile_x", std::to_string(tile.tile_x)},
-                 {"chunk_channels", std::to_string(tile.chunk_channels)},
-                 {"planes_per_block", std::to_string(tile.planes_per_block)},
-                 {"row_pitch", std::to_string(tile.row_pitch)},
-                 {"channel_pitch", std::to_string(tile.channel_pitch)},
-                 {"unroll", std::to_string(tile.unroll)},
-                 {"prefetch", tile.prefetch ? "true" : "false"},
-                 {"flush_steps", std::to_string(tile.flush_steps)}};
+  spec.config = conv_config(lowering, shape, problem, tile);
   spec.hooks = hooks.text(!hooks.fits_index32(), "float");
   spec.min_blocks_per_sm = static_cast<unsigned>(min_blocks);
   spec.assertions = {fmt::format(
@@ -210,10 +227,7 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
                         ceil_div(shape.out_size[roles.x], SizeExpr(tile.tile_x));
   spec.launch.block[0] = static_cast<std::uint32_t>(tile.warps * 32);
   spec.launch.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
-  KernelParam args{"tw::ConvArgs", {arg_i64("batch", shape.batch)}};
-  append_sizes(args, "in_size", shape.in_size);
-  append_sizes(args, "out_size", shape.out_size);
-  spec.launch.params = {std::move(args), hooks.param()};
+  spec.launch.params = {conv_args(shape), hooks.param()};
   return spec;
 }
 

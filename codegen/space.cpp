@@ -57,7 +57,10 @@ std::vector<TemplateParameter> conv_parameters() {
           {"unroll", {1, 2, 4, 8}, "steps of the product written out"},
           {"prefetch", {0, 1}, "1: the next plane is loaded into registers during the product"},
           {"flush_steps", {0, 10, 20, 40}, "steps after which split products are added to the sum; 0: never"},
-          {"min_blocks_per_sm", {0, 1, 2, 3, 4}, "blocks a multiprocessor the compiler makes room for; 0: as it likes"}};
+          {"min_blocks_per_sm", {0, 1, 2, 3, 4}, "blocks a multiprocessor the compiler makes room for; 0: as it likes"},
+          {"stream", {0, 1}, "1: planes stream through blocks that stay, products on wgmma"},
+          {"warpgroups", {1, 2, 3, 4, 5}, "warpgroups that multiply, with stream"},
+          {"stages", {6, 8, 9, 10, 12, 15, 18}, "planes in the ring, with stream"}};
 }
 
 std::vector<TemplateParameter> conv_direct_parameters() {

@@ -219,7 +219,7 @@ __device__ __forceinline__ void conv(const ConvArgs& args, const Hooks& hooks) {
   using namespace conv_detail;
   using L = Layout<kConfig>;
   const Shared<kConfig> shared{dynamic_shared_words()};
-  const auto tile = locate_tile<kConfig, typename Hooks::Index>(args);
+  const auto tile = locate_tile<kConfig, typename Hooks::Index>(args, blockIdx.x);
   if constexpr (L::kSplit) {
     for (int i = static_cast<int>(threadIdx.x); i < L::kFlagSets * 4; i += L::kThreads) shared.words[L::kFlagWord + i] = 0;
     __syncthreads();

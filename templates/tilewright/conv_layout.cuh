@@ -43,6 +43,7 @@ struct ConvConfig {
   int unroll = 2;            // of the loop over the depth of the product, in steps of 8 words
   bool prefetch = false;     // next plane's elements wait in registers while this one is multiplied (single chunk, stride 1)
   int flush_steps = 0;       // products of so many steps are summed apart, then added in f32: long sums lose less; 0 = all in one
+  int stages = 0;            // planes in the ring of conv_stream.cuh, a multiple of the kernel's; 0 in conv.cuh
 };
 
 struct ConvArgs {

@@ -33,11 +33,11 @@ __device__ __forceinline__ void clear(Accumulators<kConfig>& acc, float value) {
   }
 }
 
-// Block pixel of fragment row lane / 4 + 8 h.
+// Block pixel of fragment row lane / 4 + 8 h. In conv_stream.cuh the two lie side by side.
 template <ConvConfig kConfig>
 __device__ __forceinline__ int lane_pixel(int m_tile, int h) {
   const int warp = static_cast<int>(threadIdx.x >> 5), row = static_cast<int>(threadIdx.x >> 2 & 7);
-  return Layout<kConfig>::tile_pixel(warp, m_tile) + h * 8 + row;
+  return Layout<kConfig>::tile_pixel(warp, m_tile) + (kConfig.stages > 0 ? row * 2 + h : row + h * 8);
 }
 
 template <ConvConfig kConfig>

@@ -25,8 +25,9 @@ struct Tile {
   Index x_step[3];  // elements between neighbours in z, y, x
 };
 
+// Tile number `rest` of the grid.
 template <ConvConfig kConfig, typename Index>
-__device__ __forceinline__ Tile<Index> locate_tile(const ConvArgs& args) {
+__device__ __forceinline__ Tile<Index> locate_tile(const ConvArgs& args, u32 rest) {
   using L = Layout<kConfig>;
   Tile<Index> tile;
   const int roles[3] = {L::kZ, L::kY, L::kX};
@@ -42,7 +43,6 @@ __device__ __forceinline__ Tile<Index> locate_tile(const ConvArgs& args) {
     tile.x_step[r] = step[d];
   }
   // Neighbouring blocks are neighbours in x, then y: their halos meet in L2.
-  u32 rest = blockIdx.x;
   const auto take = [&rest](int count) {
     const u32 quotient = rest / static_cast<u32>(count);
     const int part = static_cast<int>(rest - quotient * static_cast<u32>(count));

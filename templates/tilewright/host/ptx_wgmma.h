@@ -213,8 +213,10 @@ TW_HOST_PLAIN inline void wgmma_multiply(const WgmmaOp& op, float* value) {
 TW_HOST_PLAIN inline void wgmma_issue(WgmmaOp op) {
   const auto* const table = ::tw::host::table;
   WgmmaThread& thread = wgmma_thread();
-  const ::tw::host::Dim3 size = table->thread()->block_dim;
-  if (size.x * size.y * size.z % 128 != 0) table->fail("wgmma.mma_async: the block's threads are no multiple of a warpgroup", op.where);
+  const ::tw::host::Dim3 size = table->thread()->block_dim, at = table->thread()->thread_idx;
+  const auto warpgroup = ((at.z * size.y + at.y) * size.x + at.x) / 128;
+  if ((warpgroup + 1) * 128 > size.x * size.y * size.z)
+    table->fail("wgmma.mma_async: the warps at the end of the block are no whole warpgroup", op.where);
   if (thread.count == kMostWgmma) table->fail("wgmma: more than 64 instructions in flight in a thread", op.where);
   op.group = thread.open_group;
   for (u32 i = 0; i < thread.count; ++i) wgmma_check_registers(thread.ops[i], op.where);
