@@ -1,5 +1,7 @@
 #include "tests/codegen/cases.h"
 
+#include <cstdlib>
+
 #include "fmt/format.h"
 
 namespace tilewright {
@@ -226,6 +228,55 @@ void add_convolutions(std::vector<DescriptionCase>& cases) {
   cases.push_back({"conv empty batch", conv("f32", "[0, 3, 8, 8]", "[6, 3, 3, 3]", "", "", "tf32")});
 }
 
+// Convolutions that conv_stream.cuh serves, and asks for it.
+void add_streamed_convolutions(std::vector<DescriptionCase>& cases) {
+  const std::map<std::string, std::int64_t> stream{{"stream", 1}};
+  const auto add = [&](const std::string& name, const std::string& json, const std::map<std::string, std::int64_t>& config) {
+    cases.push_back({"stream " + name, json, false, false, config});
+  };
+  const auto reduced = [](const std::string& kind, int axis, const std::string& more = "") {
+    return fmt::format(R"(, {{"op": "reduce", "in": ["c"], "out": "m", "kind": "{}", "axes": [{}]}})", kind, axis) + more;
+  };
+  const std::string softmax = R"(, {"op": "softmax", "in": ["m"], "out": "y", "axis": 1})";
+  const auto tf32 = [](const std::string& x, const std::string& w, const std::string& bias, const std::string& attributes,
+                       const std::string& after = "",
+                       const std::string& output = "c") { return conv("f32", x, w, bias, attributes, "tf32", after, output); };
+  for (const auto& config : {std::map<std::string, std::int64_t>{{"stream", 1}, {"warpgroups", 4}},
+                             std::map<std::string, std::int64_t>{{"stream", 1}, {"warpgroups", 3}, {"stages", 9}}}) {
+    add("conv3d min softmax", tf32("[2, 3, 24, 32, 32]", "[24, 3, 3, 3, 3]", "[24]", "", reduced("min", 2, softmax), "y"), config);
+  }
+  for (const char* kind : {"sum", "mean", "max", "min"}) {
+    add(fmt::format("conv3d {}", kind), tf32("[2, 3, 7, 9, 11]", "[7, 3, 3, 3, 3]", "[7]", "", reduced(kind, 2), "m"),
+        {{"stream", 1}, {"warpgroups", 1}});
+    add(fmt::format("conv2d {} over rows", kind), tf32("[2, 3, 21, 37]", "[16, 3, 4, 3]", "[16]", "", reduced(kind, 2), "m"), stream);
+  }
+  add("conv3d padded", tf32("[2, 3, 6, 9, 13]", "[8, 3, 3, 3, 3]", "[8]", R"(, "padding": 1)"), {{"stream", 1}, {"warpgroups", 1}});
+  add("conv3d planes apart", tf32("[2, 2, 11, 9, 34]", "[20, 2, 2, 3, 3]", "", R"(, "padding": [[1, 0], [0, 1], [2, 1]])"),
+      {{"stream", 1}, {"warpgroups", 2}, {"planes_per_block", 4}});
+  add("conv3d strided dilated",
+      tf32("[1, 3, 5, 23, 70]", "[9, 3, 3, 2, 3]", "[9]",
+           R"(, "stride": [1, 2, 2], "dilation": [1, 3, 2], "padding": [[0, 2], [3, 1], [1, 1]])", reduced("max", 2), "m"),
+      {{"stream", 1}, {"warpgroups", 2}});
+  add("conv2d of four channels", tf32("[2, 4, 30, 100]", "[24, 4, 3, 3]", "[24]", R"(, "padding": 1)"), stream);
+  add("conv3d 1x1 of eight channels", tf32("[2, 8, 4, 5, 36]", "[32, 8, 3, 1, 1]", "", ""), stream);
+  add("conv1d", tf32("[3, 4, 200]", "[16, 4, 5]", "[16]", R"(, "padding": "causal")"), stream);
+  add("conv3d of one channel", tf32("[1, 1, 3, 4, 5]", "[1, 1, 1, 1, 1]", "", ""), stream);
+  add("conv3d empty batch", tf32("[0, 3, 5, 8, 8]", "[6, 3, 2, 3, 3]", "", "", reduced("min", 2), "m"), stream);
+  add("maps everywhere",
+      tf32(
+          "[2, 3, 6, 9, 9]", "[8, 3, 3, 3, 3]", "[8]", "",
+          R"(, {"op": "relu", "in": ["c"], "out": "r"}, {"op": "reduce", "in": ["r"], "out": "m", "kind": "mean", "axes": [2]}, {"op": "mul", "in": ["m", 0.5], "out": "h"}, {"op": "softmax", "in": ["h"], "out": "p", "axis": 1}, {"op": "exp", "in": ["p"], "out": "y"})",
+          "y"),
+      stream);
+  add("symbolic",
+      description(
+          input("x", "f32", R"(["N", 3, "D", "H", 33])") + ", " + input("w", "f32", "[24, 3, 3, 3, 3]") + ", " + input("b", "f32", "[24]"),
+          R"({"op": "conv", "in": ["x", "w", "b"], "out": "c"}, {"op": "reduce", "in": ["c"], "out": "y", "kind": "max", "axes": [2]})",
+          R"("y")",
+          R"("precision": "tf32", "dims": {"N": {"default": 3, "min": 0, "max": 64}, "D": {"default": 6, "min": 3, "max": 40}, "H": {"default": 11, "min": 3, "max": 200}}, )"),
+      stream);
+}
+
 }  // namespace
 
 const std::vector<DescriptionCase>& description_cases() {
@@ -234,6 +285,9 @@ const std::vector<DescriptionCase>& description_cases() {
     add_elementwise(made);
     add_rows(made);
     add_convolutions(made);
+    add_streamed_convolutions(made);
+    if (const char* const part = std::getenv("TILEWRIGHT_TEST_CASES"))
+      std::erase_if(made, [&](const DescriptionCase& c) { return c.name.find(part) == std::string::npos; });
     return made;
   }();
   return cases;

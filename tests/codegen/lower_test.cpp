@@ -210,7 +210,9 @@ TEST_CASE("lower: every case compiles without warnings or large spills for sm_80
       REQUIRE(static_cast<bool>(target));
       CompileOptions options;
       options.device = device_model(*target);
+      if (!c.config.empty() && !options.device.wgmma) continue;
       options.plan.fuse = !c.unfused;
+      options.overrides = c.config;
       auto compiled = compile_program(graph, *target, *builder, options);
       if (!compiled) FAIL_CHECK(c.name << ": " << take_error_facts(compiled.takeError()).message);
       if (!compiled) continue;

@@ -29,6 +29,7 @@ void check_all(Change change) {
       GpuRun run;
       run.fuse = !c.unfused;
       change(run);
+      if (run.fuse) run.overrides = c.config;
       Gpu::instance().check(c.name, graph, dims, run);
     }
   }

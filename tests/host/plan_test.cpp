@@ -66,6 +66,7 @@ HostCase host_case(const DescriptionCase& c, const Graph& graph, const Combinati
   run.special_values = choice.data == Data::kSpecial;
   run.shift_elements = choice.misaligned ? 1 : 0;
   if (choice.config == Config::kSmall) run.overrides = small_config(graph);
+  if (run.fuse && run.overrides.empty()) run.overrides = c.config;
   return run;
 }
 
