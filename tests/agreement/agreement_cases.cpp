@@ -241,6 +241,24 @@ Drawn conv_direct(Draw& draw, unsigned) {
                      static_cast<unsigned>(draw.between(1, 3)), true);
 }
 
+// On conv_stream.cuh.
+Drawn conv_stream(Draw& draw, unsigned) {
+  Drawn drawn;
+  drawn.agreement = Agreement::kTensor;
+  drawn.precision = "tf32";
+  const std::int64_t channels = draw.between(1, 4), outs = draw.one_of<std::int64_t>({5, 8, 16});
+  const std::int64_t planes = draw.between(1, 3), rows = draw.between(1, 3), columns = draw.between(1, 5);
+  const std::int64_t depth = planes + draw.between(0, 4), height = rows + draw.between(0, 4), width = columns + draw.between(0, 20);
+  drawn.inputs = tensor("x", "f32", fmt::format(R"(["N", {}, {}, {}, {}])", channels, depth, height, width)) + ", " +
+                 tensor("w", "f32", fmt::format("[{}, {}, {}, {}, {}]", outs, channels, planes, rows, columns)) + ", " +
+                 tensor("b", "f32", fmt::format("[{}]", outs));
+  drawn.ops =
+      fmt::format(R"({{"op": "conv", "in": ["x", "w", "b"], "out": "y", "padding": [[0, 0], [0, 0], [0, {}]]}})", draw.between(0, 1));
+  drawn.greatest_n = std::max<std::int64_t>(1, std::min<std::int64_t>(3, kMostElements / (outs * 5 * 5 * 22)));
+  drawn.overrides = {{"stream", 1}, {"warpgroups", draw.between(1, 2)}};
+  return drawn;
+}
+
 struct Family {
   const char* name;
   Drawn (*draw)(Draw&, unsigned);
@@ -260,7 +278,8 @@ constexpr Family kFamilies[] = {{"elementwise", elementwise},
                                 {"conv tf32x3", conv_tf32x3},
                                 {"conv f16", conv_f16},
                                 {"conv bf16", conv_bf16},
-                                {"conv_direct", conv_direct}};
+                                {"conv_direct", conv_direct},
+                                {"conv stream tf32", conv_stream}};
 
 }  // namespace
 
