@@ -31,8 +31,7 @@ struct StreamLayout {
   // Columns of a staged row: 16-byte pieces of x stay whole, so the row begins up to 3 columns before its first tap.
   static constexpr int kPadLeft = ceil_div(kConfig.pad_before[L::kX], 4) * 4;
   static constexpr int kShift = kPadLeft - kConfig.pad_before[L::kX];
-  static constexpr int kColumns =
-      kShift + (kConfig.tile_x - 1) * kConfig.stride[L::kX] + (L::kKernelX - 1) * kConfig.dilation[L::kX] + 1;
+  static constexpr int kColumns = kShift + (kConfig.tile_x - 1) * kConfig.stride[L::kX] + (L::kKernelX - 1) * kConfig.dilation[L::kX] + 1;
   static constexpr int kPatchY = (kConfig.tile_y - 1) * kConfig.stride[L::kY] + (L::kKernelY - 1) * kConfig.dilation[L::kY] + 1;
   static constexpr bool kPairs = kShift % 2 == 0 && kConfig.row_pitch % 2 == 0 && kConfig.channel_pitch % 2 == 0;
   static constexpr int kInX = kConfig.in_size[L::kX];
@@ -122,7 +121,8 @@ __device__ __forceinline__ u32 stream_tiles(const ConvArgs& args) {
   using L = Layout<kConfig>;
   const auto size = [&](int d) { return kConfig.out_size[d] > 0 ? kConfig.out_size[d] : static_cast<int>(args.out_size[d]); };
   const int planes = L::kReduces ? 1 : ceil_div(size(L::kZ), kConfig.planes_per_block);
-  return static_cast<u32>(args.batch) * static_cast<u32>(planes * ceil_div(size(L::kY), kConfig.tile_y) * ceil_div(size(L::kX), kConfig.tile_x));
+  return static_cast<u32>(args.batch) *
+         static_cast<u32>(planes * ceil_div(size(L::kY), kConfig.tile_y) * ceil_div(size(L::kX), kConfig.tile_x));
 }
 
 }  // namespace conv_detail
