@@ -144,7 +144,7 @@ std::int64_t conv_shared_bytes(const ConvProblem& p, const ConvTile& t) {
   const bool is_ring = single && !(p.reduce_dim < 0 && t.planes_per_block == 1);
   const std::int64_t tables = is_ring && d.slots * d.steps * 8 <= kMaxTableWords ? d.slots : 1;
   const bool table_per_slot = tables > 1;
-  const bool zeros = !p.ieee && !p.split && d.depth % 8 != 0 && (!is_ring || table_per_slot);
+  const bool zeros = !p.ieee && !p.split && single && d.depth % 8 != 0 && (!is_ring || table_per_slot);
   const std::int64_t zero_words = zeros ? (t.tile_y - 1) * p.stride[d.roles.y] * t.row_pitch + (t.tile_x - 1) * p.stride[d.roles.x] + 1 : 0;
   const std::int64_t phases = (single ? 1 : 2) * weight_words + tables * d.steps * 8 + flag_sets * 4 + ring + slack + zero_words;
   const std::int64_t reduced = p.reduce_dim >= 0 ? t.n_tiles * 8 * (t.warps * t.m_tiles * 16 + 4) : 0;

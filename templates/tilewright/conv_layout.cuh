@@ -112,9 +112,9 @@ struct Layout {
   static constexpr int kSlackWords =
       (kConfig.tile_x - kTileX) * kConfig.stride[kX] + (kConfig.tile_y - kTileY) * kConfig.stride[kY] * kConfig.row_pitch;
   // Words behind the depth: zeros that every pixel of the tile finds at one offset from where it lies, or a mask where offsets go round
-  // the ring or lead to two parts.
+  // the ring or lead to two parts or buffers.
   static constexpr bool kHasTail = !kIeee && kDepth % 8 != 0;
-  static constexpr bool kMaskTail = kHasTail && (kSplit || (kRing && !kTablePerSlot));
+  static constexpr bool kMaskTail = kHasTail && (kSplit || !kSingle || (kRing && !kTablePerSlot));
   static constexpr int kZeroWords =
       kHasTail && !kMaskTail ? (kConfig.tile_y - 1) * kConfig.stride[kY] * kConfig.row_pitch + (kConfig.tile_x - 1) * kConfig.stride[kX] + 1
                              : 0;

@@ -1,5 +1,6 @@
 #include "tests/host/host_fixture.h"
 
+#include "codegen/space.h"
 #include "llvm/ADT/STLExtras.h"
 #include "tests/codegen/inputs.h"
 
@@ -18,7 +19,7 @@ bool names_one_of(llvm::StringRef report, llvm::StringRef wanted) {
 
 void check_on_host(const std::string& title, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, const HostCase& run) {
   INFO(title << ", seed " << run.seed << (run.special_values ? ", special values" : "") << (run.shift_elements ? ", misaligned" : "")
-             << (run.fuse ? "" : ", unfused") << (run.overrides.empty() ? "" : ", small blocks"));
+             << (run.fuse ? "" : ", unfused") << ", " << config_text(run.overrides));
   const std::vector<HostTensor> inputs = make_test_inputs(graph, dims, {run.seed, run.low, run.high, run.special_values});
   RunOnHostOptions options;
   options.compile.plan.fuse = run.fuse;
