@@ -39,6 +39,7 @@ constexpr Combination kPairs[] = {
 };
 constexpr unsigned kAllCombinations = 2 * 2 * 3 * 3;
 constexpr unsigned kParts = 4, kSanitizedParts = 4;
+constexpr unsigned kMostExtra = 3;  // runs of a description for values that nobody has tried
 // Of reductions, whose blocks wait for others and keep their stacks meanwhile: more take minutes, or more mappings than the system gives.
 constexpr std::int64_t kMostSplits = 8, kMostThreads = 256;
 
@@ -142,9 +143,10 @@ void run_part(unsigned part) {
       check_on_host(cases[i].name, graph, sizes_of(graph, c.sizes), run);
       ++ran;
     }
-    if (cases[i].seed_like) continue;
-    if (auto config = coverage.next(cases[i], changes, true)) {
-      HostCase run = host_case(cases[i], kPairs[0], 100 * i + 50, changes, coverage);
+    for (unsigned extra = 0; extra < kMostExtra && !cases[i].seed_like; ++extra) {
+      auto config = coverage.next(cases[i], changes, true);
+      if (!config) break;
+      HostCase run = host_case(cases[i], kPairs[0], 100 * i + 50 + extra, changes, coverage);
       run.overrides = std::move(*config);
       check_on_host(cases[i].name, graph, graph.default_dims(), run);
       ++ran;
