@@ -54,6 +54,7 @@ template <ConvConfig kConfig, typename Hooks>
 struct StartValues {
   static constexpr bool kOrders = kConfig.reduce == ConvReduce::kMin || kConfig.reduce == ConvReduce::kMax;
   static constexpr bool kEarlyBias = Layout<kConfig>::kReduces && kOrders && Hooks::kHasBias && Hooks::kMapConvIdentity;
+  static constexpr bool kLateBias = Layout<kConfig>::kReduces && !kOrders && Hooks::kHasBias && Hooks::kMapConvIdentity;
   float bias[kEarlyBias ? kConfig.n_tiles : 1][2];
 
   __device__ __forceinline__ void load(const Hooks& hooks, const Tile<typename Hooks::Index>& tile) {
@@ -154,7 +155,24 @@ __device__ __forceinline__ void softmax_pixel(Accumulators<kConfig>& acc, const 
   }
 }
 
-// Softmax, if asked for, of output plane z, and its final values to the hooks.
+// Softmax, if asked for, of pixel (m, h), and its final values to the hooks, channel c at first + c * step.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ void store_pixel(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile, int m,
+                                            int h, bool pixel_exists, typename Hooks::Index first, typename Hooks::Index step) {
+  using Index = typename Hooks::Index;
+  if constexpr (kConfig.softmax) softmax_pixel<kConfig>(acc, tile, m, h);
+#pragma unroll
+  for (int n = 0; n < kConfig.n_tiles; ++n) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      const int channel = lane_channel<kConfig>(tile, n, j);
+      const bool exists = pixel_exists && channel_exists<kConfig, Index>(channel);
+      hooks.store(first + channel * step, acc[m][n][h * 2 + j], exists);
+    }
+  }
+}
+
+// The values of output plane z.
 template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
                                             int z) {
@@ -166,31 +184,36 @@ __device__ __forceinline__ void store_plane(Accumulators<kConfig>& acc, const Ho
   for (int m = 0; m < kConfig.m_tiles; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      if constexpr (kConfig.softmax) softmax_pixel<kConfig>(acc, tile, m, h);
       const PixelPosition at = pixel_position<kConfig>(tile, m, h);
-      const Index pixel = base + static_cast<Index>(at.y) * tile.out[2] + at.x;
-#pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int channel = lane_channel<kConfig>(tile, n, j);
-          const bool exists = at.exists && channel_exists<kConfig, Index>(channel);
-          hooks.store(pixel + channel * volume, acc[m][n][h * 2 + j], exists);
-        }
-      }
+      store_pixel<kConfig>(acc, hooks, tile, m, h, at.exists, base + static_cast<Index>(at.y) * tile.out[2] + at.x, volume);
     }
   }
 }
 
-// What became of the planes: bias (of sums and means, where it could wait), the mean's division, map, softmax, store. Values go through
-// shared memory, [channel][pixel], where nobody needs anything else any more: a thread then has all channels of a pixel, neighbours write
-// side by side, and loops over channels stay loops.
+// What became of a pixel's planes in channel o: the mean's division, bias (of sums and means, where it could wait), map. i: its index among
+// the reduced values. Of one that does not exist nothing is read.
+template <ConvConfig kConfig, typename Hooks>
+__device__ __forceinline__ float reduced_value(float value, const Hooks& hooks, const Tile<typename Hooks::Index>& tile,
+                                               typename Hooks::Index i, int o, bool exists) {
+  const float count = static_cast<float>(tile.out[0]);
+  if constexpr (kConfig.reduce == ConvReduce::kMean) value = div_count(value, count);
+  if constexpr (StartValues<kConfig, Hooks>::kLateBias) {
+    const float bias = exists ? hooks.bias(o) : 0.0f;
+    value += kConfig.reduce == ConvReduce::kSum ? bias * count : bias;
+  }
+  if constexpr (!Hooks::kMapReducedIdentity) {
+    if (exists) value = hooks.map_reduced(value, i, o);
+  }
+  return value;
+}
+
+// What became of the planes, softmax, store. Values go through shared memory, [channel][pixel], where nobody needs anything else any more:
+// a thread then has all channels of a pixel, neighbours write side by side, and loops over channels stay loops.
 template <ConvConfig kConfig, typename Hooks>
 __device__ __forceinline__ void finish_reduced(const Accumulators<kConfig>& folded, const Hooks& hooks,
                                                const Tile<typename Hooks::Index>& tile, float* shared) {
   using L = Layout<kConfig>;
   using Index = typename Hooks::Index;
-  constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
   __syncthreads();
   float* const corner = shared + static_cast<int>(threadIdx.x & 3) * 2 * L::kPixelPitch + lane_pixel<kConfig>(0, 0);
 #pragma unroll
@@ -204,7 +227,6 @@ __device__ __forceinline__ void finish_reduced(const Accumulators<kConfig>& fold
     }
   }
   __syncthreads();
-  const float count = static_cast<float>(tile.out[0]);
   constexpr int kChannels = kConfig.n_tiles * 8;
   const int channels = kConfig.out_channels % kChannels == 0 ? kChannels : min_of(kChannels, kConfig.out_channels - tile.out_channel);
   const int first_channel = tile.group * kConfig.out_channels + tile.out_channel;
@@ -220,13 +242,7 @@ __device__ __forceinline__ void finish_reduced(const Accumulators<kConfig>& fold
     float greatest = -kInfinity;
 #pragma unroll 1
     for (int c = 0; c < channels; ++c) {
-      float value = own[c * L::kPixelPitch];
-      if constexpr (kConfig.reduce == ConvReduce::kMean) value = div_count(value, count);
-      if constexpr (kLateBias) {
-        const float bias = hooks.bias(first_channel + c);
-        value += kConfig.reduce == ConvReduce::kSum ? bias * count : bias;
-      }
-      if constexpr (!Hooks::kMapReducedIdentity) value = hooks.map_reduced(value, first + c * image, first_channel + c);
+      const float value = reduced_value<kConfig>(own[c * L::kPixelPitch], hooks, tile, first + c * image, first_channel + c, true);
       if constexpr (kConfig.softmax) {
         own[c * L::kPixelPitch] = value;
         greatest = fmaxf(greatest, value);

@@ -13,6 +13,7 @@
 #include "tilewright/conv_epilogue.cuh"
 #include "tilewright/conv_layout.cuh"
 #include "tilewright/conv_stage.cuh"
+#include "tilewright/conv_stream_copy.cuh"
 #include "tilewright/conv_stream_layout.cuh"
 #include "tilewright/ptx_wgmma.cuh"
 #include "tilewright/shared.cuh"
@@ -20,125 +21,6 @@
 
 namespace tw {
 namespace conv_detail {
-
-// ---- copies of planes -----------------------------------------------------------------------------------------------------------------
-
-// One piece of a plane: kWords words of a row. What lies outside x becomes zero, but for columns that no piece covers and that are zero
-// from the start.
-template <ConvConfig kConfig, int kWords, typename Index>
-struct PlanePieces {
-  using L = Layout<kConfig>;
-  using S = StreamLayout<kConfig>;
-  static constexpr int kFirst = S::kWholeRows ? S::kPadLeft : 0;  // column
-  static constexpr int kOfRow = ceil_div(S::kWholeRows ? S::kWholeColumns : S::kColumns, kWords);
-  static constexpr int kCount = kConfig.channels * S::kPatchY * kOfRow;
-  static constexpr int kOfLane = ceil_div(kCount, 32);
-  static constexpr bool kHeld = kOfLane <= 12;  // in registers, as they are the same for all planes
-  struct Piece {
-    Index from;  // words from the tile's corner in its plane of x
-    int to;      // ... of the slot
-    u32 bytes;   // inside x; the rest of the piece becomes zero
-  };
-  Piece piece[kHeld ? kOfLane : 1];
-
-  static __device__ __forceinline__ Piece find(const Tile<Index>& tile, int i) {
-    const int row = i / kOfRow, column = kFirst + i % kOfRow * kWords;
-    const int channel = row / S::kPatchY, patch_y = row % S::kPatchY;
-    const int y = tile.first[1] * kConfig.stride[L::kY] - kConfig.pad_before[L::kY] + patch_y;
-    const int x = tile.first[2] * kConfig.stride[L::kX] - S::kPadLeft + column;
-    const int words = S::kWholeRows ? kWords : min_of(kWords, tile.in[2] - x);
-    const bool inside = y >= 0 && y < tile.in[1] && x >= 0 && words > 0;
-    const Index from = channel * tile.x_channel + static_cast<Index>(y) * tile.x_step[1] + x;
-    return {inside ? from : 0, channel * kConfig.channel_pitch + patch_y * kConfig.row_pitch + column,
-            inside ? static_cast<u32>(words) * 4 : 0};
-  }
-
-  __device__ __forceinline__ void locate(const Tile<Index>& tile) {
-    if constexpr (kHeld) {
-#pragma unroll
-      for (int k = 0; k < kOfLane; ++k) piece[k] = find(tile, k * 32 + static_cast<int>(threadIdx.x & 31));
-    }
-  }
-
-  __device__ __forceinline__ void copy(const float* x, const Tile<Index>& tile, int z, u32* slot) const {
-    const bool inside = z >= 0 && z < tile.in[0];
-    const float* const plane = inside ? x + (tile.x_base + static_cast<Index>(z) * tile.x_step[0]) : x;
-    const auto copy_piece = [&](const Piece& p) {
-      const u32 bytes = inside ? p.bytes : 0;
-      if constexpr (kWords == 4) {
-        ptx::cp_async_cg(slot + p.to, plane + p.from, bytes);
-      } else {
-        ptx::cp_async_ca<kWords * 4>(slot + p.to, plane + p.from, bytes);
-      }
-    };
-    const int lane = static_cast<int>(threadIdx.x & 31);
-    if constexpr (kHeld) {
-#pragma unroll
-      for (int k = 0; k < kOfLane; ++k) {
-        if (kCount % 32 == 0 || k + 1 < kOfLane || k * 32 + lane < kCount) copy_piece(piece[k]);
-      }
-    } else {
-#pragma unroll 4
-      for (int i = lane; i < kCount; i += 32) copy_piece(find(tile, i));
-    }
-  }
-};
-
-// What the copying warp and the others tell each other: `full`: a plane has arrived; `empty`: everybody has read it.
-template <ConvConfig kConfig>
-struct StreamShared {
-  using S = StreamLayout<kConfig>;
-  u32* words;
-
-  __device__ __forceinline__ u32* slot(int stage) const { return words + stage * S::kSlotWords; }
-  __device__ __forceinline__ u32* weights() const { return words + S::kWeightWord; }
-  __device__ __forceinline__ u64* full() const { return reinterpret_cast<u64*>(words + S::kBarrierWord); }
-  __device__ __forceinline__ u64* empty() const { return full() + kConfig.stages; }
-};
-
-__device__ __forceinline__ void wait_phase(u64* barrier, u32 parity) {
-  while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
-  }
-}
-
-// The copying warp: all planes of all the block's tiles, and one more that is not looked at, so that reading ahead needs no condition.
-template <ConvConfig kConfig, int kWords, typename Index>
-__device__ __forceinline__ void copy_planes(const ConvArgs& args, const float* x, const StreamShared<kConfig>& shared, u32 tiles) {
-  using S = StreamLayout<kConfig>;
-  constexpr int kAhead = S::kCopiesAhead;
-  int stage = 0, arrived = 0, count = 0;
-  u32 parity = 1;
-  PlanePieces<kConfig, kWords, Index> pieces;
-  const auto next_plane = [&](const Tile<Index>& tile, int z) {
-    wait_phase(shared.empty() + stage, parity);
-    pieces.copy(x, tile, z, shared.slot(stage));
-    ptx::cp_async_commit_group();
-    if (++count > kAhead) {
-      ptx::cp_async_wait_group<kAhead>();
-      ptx::mbarrier_arrive(shared.full() + arrived);
-      arrived = arrived + 1 == kConfig.stages ? 0 : arrived + 1;
-    }
-    if (++stage == kConfig.stages) {
-      stage = 0;
-      parity ^= 1;
-    }
-  };
-#pragma unroll 1
-  for (u32 i = blockIdx.x; i < tiles; i += gridDim.x) {
-    const auto tile = locate_tile<kConfig, Index>(args, i);
-    const StreamPlanes planes = stream_planes<kConfig>(tile.first[0], tile.z_end);
-    const bool last = i + gridDim.x >= tiles;
-    pieces.locate(tile);
-#pragma unroll 1
-    for (int p = 0; p < planes.count + (last ? 1 : 0); ++p) next_plane(tile, p < planes.count ? planes.first_in + p : -1);
-  }
-  ptx::cp_async_wait_all();
-#pragma unroll 1
-  for (int n = min_of(count, kAhead); n > 0; --n) {
-    ptx::mbarrier_arrive(shared.full() + arrived);
-    arrived = arrived + 1 == kConfig.stages ? 0 : arrived + 1;
-  }
-}
 
 // ---- weights --------------------------------------------------------------------------------------------------------------------------
 
@@ -182,56 +64,6 @@ __device__ __forceinline__ void build_weights(const Hooks& hooks, u32* weights) 
 
 // ---- pixels' words --------------------------------------------------------------------------------------------------------------------
 
-// What a lane reads of one plane: of two pixels beside each other, fragment rows lane / 4 and lane / 4 + 8, the taps that it holds.
-template <ConvConfig kConfig>
-struct StreamWindow {
-  using L = Layout<kConfig>;
-  using S = StreamLayout<kConfig>;
-  u32 row[S::kGroups > 0 ? S::kGroups : 1][S::kWindow];
-  u32 single[S::kSingleTurns > 0 ? S::kSingleTurns : 1][2];
-
-  __device__ __forceinline__ void load(const u32* const (&rows)[S::kRowPointers], const u32* const (&singles)[S::kSinglePointers],
-                                       int slot_words) {
-#pragma unroll
-    for (int g = 0; g < S::kGroups; ++g) {
-      const u32* const from = rows[S::kChannelsInLanes ? 0 : g] + slot_words + (S::kChannelsInLanes ? S::group_words(g) : 0);
-#pragma unroll
-      for (int i = 0; i < S::kWindow; ++i) {
-        if (S::kPairs && i % 2 == 0 && i + 1 < S::kWindow && S::needs(i) && S::needs(i + 1)) {
-          const auto two = *reinterpret_cast<const WordVector<2>*>(from + i);
-          row[g][i] = two.word[0];
-          row[g][i + 1] = two.word[1];
-        } else if (S::needs(i) && !(S::kPairs && i % 2 == 1 && S::needs(i - 1))) {
-          row[g][i] = from[i];
-        }
-      }
-    }
-#pragma unroll
-    for (int s = 0; s < S::kSingleTurns; ++s) {
-      single[s][0] = singles[s][slot_words];
-      single[s][1] = singles[s][slot_words + kConfig.stride[L::kX]];
-    }
-  }
-
-  __device__ __forceinline__ u32 word(int entry, int h) const {
-    if (entry < S::kGroups * L::kKernelX)
-      return row[entry / L::kKernelX][entry % L::kKernelX * kConfig.dilation[L::kX] + h * kConfig.stride[L::kX]];
-    return single[entry - S::kGroups * L::kKernelX][h];
-  }
-
-  // Step s of A: columns lane % 4 (entry 2 s) and lane % 4 + 4 (entry 2 s + 1).
-  __device__ __forceinline__ void fragments(u32 (&a)[S::kSteps][4]) const {
-#pragma unroll
-    for (int s = 0; s < S::kSteps; ++s) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int entry = 2 * s + i / 2;
-        a[s][i] = entry < S::kEntries ? ptx::cvt_rn_tf32_f32(__uint_as_float(word(entry, i % 2))) : 0u;
-      }
-    }
-  }
-};
-
 // Where a lane finds its words in slot 0.
 template <ConvConfig kConfig>
 struct StreamPointers {
@@ -257,6 +89,55 @@ struct StreamPointers {
     for (int g = 0; g < S::kRowPointers; ++g) rows[g] += words;
 #pragma unroll
     for (int s = 0; s < S::kSingleTurns; ++s) singles[s] += words;
+  }
+};
+
+// What a lane reads of one plane: of two pixels beside each other, fragment rows lane / 4 and lane / 4 + 8, the taps that it holds.
+template <ConvConfig kConfig>
+struct StreamWindow {
+  using L = Layout<kConfig>;
+  using S = StreamLayout<kConfig>;
+  u32 row[S::kGroups > 0 ? S::kGroups : 1][S::kWindow];
+  u32 single[S::kSingleTurns > 0 ? S::kSingleTurns : 1][2];
+
+  __device__ __forceinline__ void load(const StreamPointers<kConfig>& pointers, int slot_words) {
+#pragma unroll
+    for (int g = 0; g < S::kGroups; ++g) {
+      const u32* const from = pointers.rows[S::kChannelsInLanes ? 0 : g] + slot_words + (S::kChannelsInLanes ? S::group_words(g) : 0);
+#pragma unroll
+      for (int i = 0; i < S::kWindow; ++i) {
+        if (S::kPairs && i % 2 == 0 && i + 1 < S::kWindow && S::needs(i) && S::needs(i + 1)) {
+          const auto two = *reinterpret_cast<const WordVector<2>*>(from + i);
+          row[g][i] = two.word[0];
+          row[g][i + 1] = two.word[1];
+        } else if (S::needs(i) && !(S::kPairs && i % 2 == 1 && S::needs(i - 1))) {
+          row[g][i] = from[i];
+        }
+      }
+    }
+#pragma unroll
+    for (int s = 0; s < S::kSingleTurns; ++s) {
+      single[s][0] = pointers.singles[s][slot_words];
+      single[s][1] = pointers.singles[s][slot_words + kConfig.stride[L::kX]];
+    }
+  }
+
+  __device__ __forceinline__ u32 word(int entry, int h) const {
+    if (entry < S::kGroups * L::kKernelX)
+      return row[entry / L::kKernelX][entry % L::kKernelX * kConfig.dilation[L::kX] + h * kConfig.stride[L::kX]];
+    return single[entry - S::kGroups * L::kKernelX][h];
+  }
+
+  // Step s of A: columns lane % 4 (entry 2 s) and lane % 4 + 4 (entry 2 s + 1).
+  __device__ __forceinline__ void fragments(u32 (&a)[S::kSteps][4]) const {
+#pragma unroll
+    for (int s = 0; s < S::kSteps; ++s) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int entry = 2 * s + i / 2;
+        a[s][i] = entry < S::kEntries ? ptx::cvt_rn_tf32_f32(__uint_as_float(word(entry, i % 2))) : 0u;
+      }
+    }
   }
 };
 
@@ -312,7 +193,7 @@ struct Stream {
     // While it multiplies: the next plane's words.
     if constexpr (kPlane + 1 == L::kKernelZ) advance();
     wait_phase(full + (kPlane + 1) % L::kKernelZ, parity);
-    window.load(from.rows, from.singles, (kPlane + 1) % L::kKernelZ * S::kSlotWords);
+    window.load(from, (kPlane + 1) % L::kKernelZ * S::kSlotWords);
     ptx::wgmma_wait_group<0>();
     ptx::wgmma_keep_order(acc);
     if (z >= tile.first[0]) {
@@ -344,7 +225,7 @@ struct Stream {
     if (blockIdx.x >= tiles) return;
     start_values.load(hooks, locate_tile<kConfig, Index>(args, blockIdx.x));
     wait_phase(full, parity);
-    window.load(from.rows, from.singles, 0);
+    window.load(from, 0);
 #pragma unroll 1
     for (u32 i = blockIdx.x; i < tiles; i += gridDim.x) {
       const auto tile = locate_tile<kConfig, Index>(args, i);
@@ -365,8 +246,6 @@ struct Stream {
 
   // What finish_reduced does, in registers.
   __device__ __forceinline__ void store_reduced(const Tile<Index>& tile) {
-    constexpr bool kLateBias = Hooks::kHasBias && Hooks::kMapConvIdentity && !StartValues<kConfig, Hooks>::kEarlyBias;
-    const float count = static_cast<float>(tile.out[0]);
     const Index image = static_cast<Index>(tile.out[1]) * tile.out[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -379,26 +258,10 @@ struct Stream {
           float& value = folded[0][n][h * 2 + j];
           const int channel = lane_channel<kConfig>(tile, n, j);
           const bool exists = at.exists && channel_exists<kConfig, Index>(channel);
-          if constexpr (kConfig.reduce == ConvReduce::kMean) value = div_count(value, count);
-          if constexpr (kLateBias) {
-            const float bias = channel_exists<kConfig, Index>(channel) ? hooks.bias(channel) : 0.0f;
-            value += kConfig.reduce == ConvReduce::kSum ? bias * count : bias;
-          }
-          if constexpr (!Hooks::kMapReducedIdentity) {
-            if (exists) value = hooks.map_reduced(value, first + channel * image, channel);
-          }
+          value = reduced_value<kConfig>(value, hooks, tile, first + channel * image, channel, exists);
         }
       }
-      if constexpr (kConfig.softmax) softmax_pixel<kConfig>(folded, tile, 0, h);
-#pragma unroll
-      for (int n = 0; n < kConfig.n_tiles; ++n) {
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-          const int channel = lane_channel<kConfig>(tile, n, j);
-          const bool exists = at.exists && channel_exists<kConfig, Index>(channel);
-          hooks.store(first + channel * image, folded[0][n][h * 2 + j], exists);
-        }
-      }
+      store_pixel<kConfig>(folded, hooks, tile, 0, h, at.exists, first, image);
     }
   }
 };

@@ -8,6 +8,12 @@
 namespace tw {
 namespace conv_detail {
 
+// A tap of the kernel, of one input channel.
+struct StreamTap {
+  int channel, y, x;
+  bool exists;
+};
+
 // The depth of the product is shared out over the 4 lanes that hold a pixel: a lane has the same number of entries as each other, an entry
 // is one tap of one input channel. Taps along x of one row (channel, y) go to one lane, which reads a run of words for two pixels; rows
 // that do not make up a group of 4 are dealt out tap by tap.
@@ -66,8 +72,7 @@ struct StreamLayout {
     }
     return false;
   }
-  template <typename Tap>
-  __host__ __device__ static constexpr int tap_words(const Tap& tap) {
+  __host__ __device__ static constexpr int tap_words(const StreamTap& tap) {
     return tap.channel * kConfig.channel_pitch + tap.y * kConfig.dilation[L::kY] * kConfig.row_pitch + tap.x * kConfig.dilation[L::kX];
   }
 
@@ -78,12 +83,6 @@ struct StreamLayout {
   static_assert(kConfig.channel_pitch >= kPatchY * kConfig.row_pitch, "conv_stream: channels overlap");
   static_assert(kConfig.row_pitch >= kColumns && kConfig.row_pitch % 4 == 0 && kConfig.channel_pitch % 4 == 0,
                 "conv_stream: pitches too small, or no multiples of 16 bytes");
-};
-
-// A tap of the kernel, of one input channel.
-struct StreamTap {
-  int channel, y, x;
-  bool exists;
 };
 
 template <ConvConfig kConfig>
