@@ -45,6 +45,9 @@ std::vector<std::pair<std::string, std::string>> conv_config(const Lowering& low
 // tw::ConvArgs.
 KernelParam conv_args(const ConvShape& shape);
 
+// Tiles of pixels and planes that cover all images.
+SizeExpr conv_tiles(const ConvShape& shape, const ConvProblem& problem, const ConvTile& tile);
+
 // The kernel on conv_stream.cuh where the parameter `stream` asks for it, else nullopt. `tile` is what the parameters of conv.cuh say, of
 // which it takes planes_per_block; the others are to be what they are by default.
 llvm::Expected<std::optional<KernelSpec>> lower_conv_stream(Lowering& lowering, const ConvShape& shape, const ConvProblem& problem,

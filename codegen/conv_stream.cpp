@@ -1,24 +1,21 @@
 #include "codegen/conv_stream.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 #include <limits>
 
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/integer.h"
 
 namespace tilewright {
 namespace {
 
-constexpr std::int64_t kTileX = 32;
 // n of the products there are (tilewright/ptx_wgmma.cuh).
 constexpr std::int64_t kProducts[] = {8, 16, 24, 32, 40, 48, 64, 72, 96, 128};
 
 struct Derived {
   ConvRoles roles;
-  std::int64_t rows, groups, entries, steps, columns, patch_y, product;
+  std::int64_t groups, steps, columns, patch_y, product;
   bool channels_in_lanes;
 };
 
@@ -26,12 +23,11 @@ Derived derive(const ConvProblem& p, std::int64_t pad_x, std::int64_t warpgroups
   Derived d{};
   d.roles = conv_roles(p.reduce_dim);
   const auto [z, y, x] = d.roles;
-  d.rows = p.channels * p.kernel[y];
-  d.groups = d.rows / 4;
-  d.entries = d.groups * p.kernel[x] + divide_up(d.rows % 4 * p.kernel[x], 4);
-  d.steps = divide_up(d.entries, 2);
+  const std::int64_t rows = p.channels * p.kernel[y];
+  d.groups = rows / 4;
+  d.steps = divide_up(d.groups * p.kernel[x] + divide_up(rows % 4 * p.kernel[x], 4), 2);
   const std::int64_t shift = divide_up(pad_x, 4) * 4 - pad_x;
-  d.columns = shift + (kTileX - 1) * p.stride[x] + (p.kernel[x] - 1) * p.dilation[x] + 1;
+  d.columns = shift + (kConvStreamTileX - 1) * p.stride[x] + (p.kernel[x] - 1) * p.dilation[x] + 1;
   d.patch_y = (2 * warpgroups - 1) * p.stride[y] + (p.kernel[y] - 1) * p.dilation[y] + 1;
   d.product = p.kernel[z] * divide_up(p.out_channels, 8) * 8;
   d.channels_in_lanes = p.channels % 4 == 0;
@@ -62,26 +58,20 @@ int gather_cost(const ConvProblem& p, const Derived& d, bool pairs, const ConvSt
 
 }  // namespace
 
-std::string conv_stream_refusal(const ConvProblem& p) {
+bool conv_stream_serves(const ConvProblem& p) {
   constexpr std::int64_t kMostSteps = 8;  // of 4 registers each
   constexpr std::int64_t kMostPointers = 4;
   const auto [z, y, x] = conv_roles(p.reduce_dim);
-  if (p.narrow || p.ieee || p.split) return "operands are not f32 under precision tf32";
-  if (p.groups != 1) return "several groups";
-  if (x != 2) return "the fastest dimension is reduced";
-  if (p.stride[z] != 1 || p.dilation[z] != 1) return "planes are not read in a row";
+  const bool tf32 = !p.narrow && !p.ieee && !p.split;
+  if (!tf32 || p.groups != 1 || x != 2 || p.stride[z] != 1 || p.dilation[z] != 1) return false;
   // What follows is formed only when it cannot overflow.
   constexpr std::int64_t kFar = 4096;
   if (std::max({p.channels, p.out_channels, p.kernel[x], p.kernel[y], p.kernel[z], p.stride[x], p.stride[y], p.dilation[x],
                 p.dilation[y]}) > kFar) {
-    return "sizes are too large";
+    return false;
   }
   const Derived d = derive(p, 0, 1);
-  if (d.steps > kMostSteps)
-    return fmt::format("{} taps of all channels a plane do not fit registers", p.channels * p.kernel[y] * p.kernel[x]);
-  if (!d.channels_in_lanes && d.groups > kMostPointers) return "too many rows of taps";
-  if (!llvm::is_contained(kProducts, d.product)) return fmt::format("no product is {} columns wide", d.product);
-  return "";
+  return d.steps <= kMostSteps && (d.channels_in_lanes || d.groups <= kMostPointers) && llvm::is_contained(kProducts, d.product);
 }
 
 std::int64_t conv_stream_shared_bytes(const ConvProblem& p, std::int64_t pad_x, const ConvStreamTile& t) {

@@ -2,9 +2,7 @@
 // conv_detail::StreamLayout; generated sources assert that both give the same shared bytes.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <string>
 
 #include "codegen/conv_tile.h"
 
@@ -14,8 +12,11 @@ struct ConvStreamTile {
   std::int64_t warpgroups = 4, stages = 12, row_pitch = 1, channel_pitch = 1;
 };
 
-// Why the template cannot serve the problem, in a few words; empty when it can.
-std::string conv_stream_refusal(const ConvProblem& problem);
+// Output pixels of a tile's row.
+inline constexpr std::int64_t kConvStreamTileX = 32;
+
+// Whether the template can serve the problem.
+bool conv_stream_serves(const ConvProblem& problem);
 
 // Bytes of dynamic shared memory of a block. `pad_x`: the padding before the fastest dimension.
 std::int64_t conv_stream_shared_bytes(const ConvProblem& problem, std::int64_t pad_x, const ConvStreamTile& tile);

@@ -9,8 +9,6 @@
 namespace tilewright {
 namespace {
 
-constexpr std::int64_t kIndex32Limit = std::int64_t{1} << 31;
-
 // Largest power of two (at most 64) that divides `value`; 64 for 0.
 int power_of_two_divisor(std::int64_t value) { return value == 0 ? 64 : static_cast<int>(std::min<std::int64_t>(64, value & -value)); }
 

@@ -2,6 +2,7 @@
 // depends on dtypes, broadcasting, strides and elementwise expressions is decided here; templates see linear logical indices.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,9 @@ namespace tilewright {
 
 // Where a value lives at launch.
 using BufferMap = std::vector<BufferRef>;  // by ValueId
+
+// Tensors with fewer elements are indexed in 32 bits.
+inline constexpr std::int64_t kIndex32Limit = std::int64_t{1} << 31;
 
 class HooksWriter {
  public:

@@ -13,6 +13,9 @@ std::string precision_enumerator(const ConvProblem& problem) {
   return problem.split ? "tw::ConvPrecision::kTf32x3" : "tw::ConvPrecision::kTf32";
 }
 
+// Of the elements that the products take.
+std::string operand_type(const Value& x, const ConvProblem& problem) { return problem.narrow ? storage_type_text(x.dtype) : "float"; }
+
 // A 16-bit convolution result that is reduced or normalised inside the kernel is rounded first, as it would be in memory.
 FusedMap with_rounding(const FusedMap& stage, DType dtype) {
   if (dtype == DType::kF32 || !stage.is_identity()) return stage;
@@ -127,7 +130,7 @@ void add_tensor_conv_hooks(HooksWriter& hooks, const Lowering& lowering, const C
   const Group& group = lowering.group;
   const Op& op = lowering.anchor();
   const DType dtype = lowering.value(op.inputs[0]).dtype;
-  const std::string operand = problem.narrow ? storage_type_text(dtype) : "float";
+  const std::string operand = operand_type(lowering.value(op.inputs[0]), problem);
   hooks.add_member(fmt::format("using Operand = {};", operand));
   add_weight_hooks(hooks, lowering, operand, HooksWriter::Guard::kWanted);
   const bool tail = group.fused_reduction || group.fused_softmax;
@@ -179,6 +182,13 @@ KernelParam conv_args(const ConvShape& shape) {
   return args;
 }
 
+SizeExpr conv_tiles(const ConvShape& shape, const ConvProblem& problem, const ConvTile& tile) {
+  const ConvRoles roles = conv_roles(problem.reduce_dim);
+  const SizeExpr planes = problem.reduce_dim >= 0 ? SizeExpr(1) : ceil_div(shape.out_size[roles.z], SizeExpr(tile.planes_per_block));
+  return shape.batch * planes * ceil_div(shape.out_size[roles.y], SizeExpr(tile.tile_y)) *
+         ceil_div(shape.out_size[roles.x], SizeExpr(tile.tile_x));
+}
+
 llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   constexpr int kMaxPad = 31;  // words
   const ConvShape shape = conv_shape(lowering);
@@ -205,9 +215,8 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   if (!streamed) return streamed.takeError();
   if (*streamed) return std::move(**streamed);
   HooksWriter hooks(lowering.graph, lowering.buffers);
-  hooks.add_scalar_load("load_x", lowering.group.prologues[0], lowering.value(lowering.anchor().inputs[0]).shape,
-                        problem.narrow ? storage_type_text(lowering.value(lowering.anchor().inputs[0]).dtype) : "float",
-                        HooksWriter::Guard::kWanted);
+  const Value& x = lowering.value(lowering.anchor().inputs[0]);
+  hooks.add_scalar_load("load_x", lowering.group.prologues[0], x.shape, operand_type(x, problem), HooksWriter::Guard::kWanted);
   add_tensor_conv_hooks(hooks, lowering, problem);
 
   KernelSpec spec;
@@ -220,11 +229,8 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
   spec.min_blocks_per_sm = static_cast<unsigned>(min_blocks);
   spec.assertions = {fmt::format(
       "static_assert(tw::conv_shared_bytes<kConfig>() == {}, \"host and device lay out shared memory differently\");", shared_bytes)};
-  const ConvRoles roles = conv_roles(problem.reduce_dim);
-  const SizeExpr planes = problem.reduce_dim >= 0 ? SizeExpr(1) : ceil_div(shape.out_size[roles.z], SizeExpr(tile.planes_per_block));
   const std::int64_t channel_tiles = problem.groups * ((problem.out_channels + tile.n_tiles * 8 - 1) / (tile.n_tiles * 8));
-  spec.launch.grid[0] = shape.batch * SizeExpr(channel_tiles) * planes * ceil_div(shape.out_size[roles.y], SizeExpr(tile.tile_y)) *
-                        ceil_div(shape.out_size[roles.x], SizeExpr(tile.tile_x));
+  spec.launch.grid[0] = conv_tiles(shape, problem, tile) * SizeExpr(channel_tiles);
   spec.launch.block[0] = static_cast<std::uint32_t>(tile.warps * 32);
   spec.launch.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
   spec.launch.params = {conv_args(shape), hooks.param()};

@@ -7,15 +7,10 @@
 namespace tilewright {
 namespace {
 
-constexpr std::int64_t kTileX = 32;
-
-std::string refusal(const Lowering& lowering, const ConvProblem& problem) {
-  if (!lowering.device.wgmma) return "the target has no wgmma";
+bool serves(const Lowering& lowering, const ConvProblem& problem) {
   const Value& x = lowering.value(lowering.anchor().inputs[0]);
-  if (!lowering.group.prologues[0].is_identity() || !x.strides.empty()) return "x is not read as it is in memory";
-  constexpr std::int64_t kIndex32Limit = std::int64_t{1} << 31;
-  if (lowering.upper(element_count(x.shape)) >= kIndex32Limit) return "x has 2^31 elements or more";
-  return conv_stream_refusal(problem);
+  const bool as_in_memory = lowering.group.prologues[0].is_identity() && x.strides.empty();
+  return lowering.device.wgmma && as_in_memory && lowering.upper(element_count(x.shape)) < kIndex32Limit && conv_stream_serves(problem);
 }
 
 llvm::Error check_stream(const Lowering& lowering, const ConvProblem& problem, const ConvStreamTile& stream, std::int64_t bytes) {
@@ -30,20 +25,11 @@ llvm::Error check_stream(const Lowering& lowering, const ConvProblem& problem, c
                          fmt::format("at most {} bytes of shared memory (this needs {})", lowering.device.shared_bytes_per_block, bytes));
 }
 
-// Blocks stay, one a multiprocessor.
-SizeExpr grid(const Lowering& lowering, const ConvShape& shape, const ConvProblem& problem, const ConvTile& tile) {
-  const ConvRoles roles = conv_roles(problem.reduce_dim);
-  const SizeExpr planes = problem.reduce_dim >= 0 ? SizeExpr(1) : ceil_div(shape.out_size[roles.z], SizeExpr(tile.planes_per_block));
-  const SizeExpr tiles = shape.batch * planes * ceil_div(shape.out_size[roles.y], SizeExpr(tile.tile_y)) *
-                         ceil_div(shape.out_size[roles.x], SizeExpr(tile.tile_x));
-  return min(tiles, SizeExpr(lowering.device.sm_count));
-}
-
 }  // namespace
 
 llvm::Expected<std::optional<KernelSpec>> lower_conv_stream(Lowering& lowering, const ConvShape& shape, const ConvProblem& problem,
                                                             const ConvTile& tile, const ConvTile& default_tile) {
-  if (!refusal(lowering, problem).empty()) return std::nullopt;
+  if (!serves(lowering, problem)) return std::nullopt;
   const ConvRoles roles = conv_roles(problem.reduce_dim);
   const std::int64_t planes = problem.kernel[roles.z], pad_x = shape.pad_before[roles.x];
   const std::int64_t wanted = lowering.parameter("stream", 0);
@@ -74,7 +60,7 @@ llvm::Expected<std::optional<KernelSpec>> lower_conv_stream(Lowering& lowering, 
   own.warps = stream.warpgroups * 4;
   own.m_tiles = 1;
   own.n_tiles = divide_up(problem.out_channels, 8);
-  own.tile_x = kTileX;
+  own.tile_x = kConvStreamTileX;
   own.tile_y = stream.warpgroups * 2;
   own.chunk_channels = problem.channels;
   own.planes_per_block = tile.planes_per_block;
@@ -96,7 +82,8 @@ llvm::Expected<std::optional<KernelSpec>> lower_conv_stream(Lowering& lowering, 
   spec.min_blocks_per_sm = 1;
   spec.assertions = {fmt::format(
       "static_assert(tw::conv_stream_shared_bytes<kConfig>() == {}, \"host and device lay out shared memory differently\");", bytes)};
-  spec.launch.grid[0] = grid(lowering, shape, problem, own);
+  // Blocks stay, one a multiprocessor.
+  spec.launch.grid[0] = min(conv_tiles(shape, problem, own), SizeExpr(lowering.device.sm_count));
   spec.launch.block[0] = static_cast<std::uint32_t>(own.warps * 32 + 32);  // and the copying warp
   spec.launch.dynamic_shared_bytes = static_cast<std::uint32_t>(bytes);
   spec.launch.params = {conv_args(shape), hooks.param()};
