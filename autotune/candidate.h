@@ -54,6 +54,9 @@ struct Interval {
 };
 Interval median_interval(llvm::ArrayRef<double> samples);
 
+// Medians within this share of the fastest count as equally fast, unless a search is told otherwise.
+inline constexpr double kTieBand = 0.01;
+
 // True when `a` comes before `b` among equally fast candidates: fewer bytes of local memory, shared memory, registers, threads; then by
 // config.
 bool prefers(const Candidate& a, const Candidate& b);

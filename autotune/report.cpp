@@ -64,7 +64,7 @@ std::string time_pictures(const ReportView& view) {
   out += fmt::format(
       "<figcaption>Every sample is a dot. Shaded: within {:.0f} % of the fastest. The line above each names the parameters in which it "
       "differs from the winner.</figcaption></figure>",
-      kReportTieBand * 100);
+      kTieBand * 100);
   if (view.varying.empty()) return out;
   out += fmt::format("<h3>Parameters against time</h3><figure><div class=\"panels\">{}</div>", parameter_panels(view));
   out += fmt::format(

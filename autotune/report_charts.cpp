@@ -211,7 +211,7 @@ std::string finalists_chart(const ReportView& view, double width) {
   const TimeUnit unit = time_unit(base->time.median);
   const Scale in_unit = in_units(x, unit);
   const double fastest = view.timed.front().time.median;
-  svg.rect("tie", x.at(fastest), 32, x.at(fastest * (1 + kReportTieBand)) - x.at(fastest), bottom - 32);
+  svg.rect("tie", x.at(fastest), 32, x.at(fastest * (1 + kTieBand)) - x.at(fastest), bottom - 32);
   svg.text("unit", 4, 12, Anchor::kStart, fmt::format("time [{}]", unit.name));
   for (double tick : in_unit.ticks(width > 500 ? 9 : 5)) {
     svg.line("grid", in_unit.at(tick), 32, in_unit.at(tick), bottom);

@@ -5,6 +5,7 @@
 #include "autotune/svg.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
+#include "runtime/text.h"
 
 namespace tilewright {
 namespace {
@@ -22,8 +23,6 @@ class Statements {
   std::string out_;
 };
 
-std::string counted(std::size_t count, llvm::StringRef noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
-
 bool apart(const Interval& a, const Interval& b) { return a.high < b.low || b.high < a.low; }
 
 void verification(Statements& out, const ReportProblem& source) {
@@ -35,7 +34,7 @@ void verification(Statements& out, const ReportProblem& source) {
     passed = passed && c.passed;
     normwise = std::max(normwise, c.normwise);
   }
-  const std::string cases = counted(report.cases.size(), "case");
+  const std::string cases = count_text(report.cases.size(), "case");
   if (passed)
     out.good(fmt::format("The winner agrees with the reference on {}; largest normwise error {}.", cases, error_text(normwise)));
   else
@@ -60,7 +59,7 @@ void against_default(Statements& out, const TimedCandidate& winner, const TimedC
 
 // The rule by which a search chooses: among those within the tie band of the fastest, the one with the fewest resources.
 void against_rest(Statements& out, const ReportView& view, const TimedCandidate& winner) {
-  const double fastest = view.timed.front().time.median, most = fastest * (1 + kReportTieBand);
+  const double fastest = view.timed.front().time.median, most = fastest * (1 + kTieBand);
   std::size_t ties = 0, overlapping = 0;
   for (const TimedCandidate& c : view.timed) {
     if (c.winner) continue;
@@ -73,15 +72,15 @@ void against_rest(Statements& out, const ReportView& view, const TimedCandidate&
   if (ties == 0 && overlapping == 0) return out.good("The winner's interval is apart from that of every other candidate.");
   if (ties > 0)
     out.good(fmt::format("{} within {:.0f} % of the fastest; among those the fewest resources decide.",
-                         ties == 1 ? "1 other candidate is" : fmt::format("{} other candidates are", ties), kReportTieBand * 100));
-  out.good(
-      fmt::format("Of {} the interval overlaps the winner's: they cannot be told apart from it.", counted(overlapping, "other candidate")));
+                         ties == 1 ? "1 other candidate is" : fmt::format("{} other candidates are", ties), kTieBand * 100));
+  out.good(fmt::format("Of {} the interval overlaps the winner's: they cannot be told apart from it.",
+                       count_text(overlapping, "other candidate")));
 }
 
 void samples(Statements& out, const TimedCandidate& winner) {
   const double width = (winner.time.high - winner.time.low) / winner.time.median * 100;
-  const std::string text =
-      fmt::format("The winner has {}; the 95 % interval of its median is {:.1f} % wide.", counted(winner.samples.size(), "sample"), width);
+  const std::string text = fmt::format("The winner has {}; the 95 % interval of its median is {:.1f} % wide.",
+                                       count_text(winner.samples.size(), "sample"), width);
   constexpr std::size_t kFewSamples = 6;  // below, the interval is the range of the samples
   if (winner.samples.size() < kFewSamples || width > 5)
     out.doubtful(text);
@@ -93,13 +92,14 @@ void fates(Statements& out, const ReportView& view) {
   std::map<Fate, std::size_t> counts;
   for (const Candidate* candidate : view.untimed) ++counts[candidate->fate];
   const std::size_t total = view.source->candidates.size();
-  if (view.timed.empty()) return out.doubtful(fmt::format("None of {} was verified and timed.", counted(total, "candidate")));
+  if (view.timed.empty()) return out.doubtful(fmt::format("None of {} was verified and timed.", count_text(total, "candidate")));
   std::vector<std::string> harmful;
   for (Fate fate : {Fate::kWrong, Fate::kCrashed, Fate::kTimedOut}) {
     if (counts.count(fate)) harmful.push_back(fmt::format("{} {}", counts[fate], fate_name(fate)));
   }
   if (!harmful.empty())
-    out.doubtful(fmt::format("Of {}: {}. None of them can win; reasons are below.", counted(total, "candidate"), fmt::join(harmful, ", ")));
+    out.doubtful(
+        fmt::format("Of {}: {}. None of them can win; reasons are below.", count_text(total, "candidate"), fmt::join(harmful, ", ")));
 }
 
 }  // namespace

@@ -5,9 +5,6 @@
 
 namespace tilewright {
 
-// Times within this share of the winner's count as equally fast.
-inline constexpr double kReportTieBand = 0.01;
-
 // A verified candidate with at least one time.
 struct TimedCandidate {
   const Candidate* candidate = nullptr;

@@ -27,7 +27,7 @@ struct TuneOptions {
   std::size_t budget_candidates = 0;   // 0: as many as the time allows
   std::int64_t exhaustive_limit = 64;  // spaces of up to so many accepted configs are tried whole
   std::uint64_t seed = 1;              // of the search's random restarts
-  double tie_band = 0.01;
+  double tie_band = kTieBand;
   unsigned screen_samples = 3;  // a candidate gets when it is first timed
   unsigned most_rounds = 24;    // of the final comparison, a sample each
   std::size_t finalists = 12;

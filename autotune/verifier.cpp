@@ -22,10 +22,10 @@ Dims dims_near(const Graph& graph, std::int64_t wanted) {
   return dims;
 }
 
-// Special values at a few places that a hash of their number chooses; all others stay. In a sum of products huge ones may cancel, and the
-// bound of an element allows for rounding errors of moderate ones alone.
-void sprinkle(HostTensor& tensor, std::uint64_t seed, bool contracts) {
-  const double huge = contracts ? 1e4 : tensor.dtype == DType::kF16 ? 3e4 : 1e15;
+// Special values at a few places that a hash of their number chooses; all others stay. `moderate`: products may cancel, and the bound of an
+// element allows for rounding errors of moderate ones alone.
+void sprinkle(HostTensor& tensor, std::uint64_t seed, bool moderate) {
+  const double huge = moderate ? 1e4 : tensor.dtype == DType::kF16 ? 3e4 : 1e15;
   const double tiny = tensor.dtype == DType::kF16 ? 1e-6 : 1e-40;
   const double values[] = {std::nan(""), std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), tiny, huge};
   const auto count = static_cast<std::uint64_t>(tensor.element_count());
@@ -93,11 +93,11 @@ std::vector<VerifyCase> verification_cases(const Graph& graph, llvm::ArrayRef<st
 }
 
 std::vector<HostTensor> case_inputs(const Graph& graph, const VerifyCase& which, std::uint64_t seed) {
-  const bool contracts = llvm::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<ConvAttributes>(op.attributes); });
+  const bool moderate = contracts(graph);
   std::vector<HostTensor> inputs;
   for (auto [index, id] : llvm::enumerate(graph.inputs())) {
     HostTensor tensor = random_input(graph, id, which.dims, seed + index);
-    if (which.data == VerifyCase::Data::kSpecial && is_floating(tensor.dtype)) sprinkle(tensor, seed + index, contracts);
+    if (which.data == VerifyCase::Data::kSpecial && is_floating(tensor.dtype)) sprinkle(tensor, seed + index, moderate);
     inputs.push_back(std::move(tensor));
   }
   return inputs;

@@ -95,4 +95,8 @@ llvm::SmallVector<std::int64_t, 4> Graph::default_dims() const {
   return dims;
 }
 
+bool contracts(const Graph& graph) {
+  return llvm::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<ConvAttributes>(op.attributes); });
+}
+
 }  // namespace tilewright

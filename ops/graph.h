@@ -120,4 +120,7 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_;
 };
 
+// Whether some op sums products of two operands.
+bool contracts(const Graph& graph);
+
 }  // namespace tilewright

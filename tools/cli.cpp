@@ -71,8 +71,6 @@ std::string time_text(double microseconds) {
   return fmt::format("{:.2f} s", microseconds / 1e6);
 }
 
-std::string count_text(std::uint64_t count, llvm::StringRef noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
-
 namespace {
 
 // "N=128".

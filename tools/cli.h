@@ -14,6 +14,7 @@
 #include "ops/graph.h"
 #include "runtime/error.h"
 #include "runtime/files.h"
+#include "runtime/text.h"
 
 namespace tilewright::cli {
 
@@ -64,9 +65,6 @@ llvm::json::Value json_count(std::uint64_t count);
 std::string bytes_text(double bytes);
 // "12.3 us", "4.56 ms", "1.20 s" from microseconds
 std::string time_text(double microseconds);
-
-// "1 kernel", "3 kernels"
-std::string count_text(std::uint64_t count, llvm::StringRef noun);
 
 // A description and the values of its open dimensions, by symbol index.
 struct Sized {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/json.h"
 #include "runtime/error.h"
 #include "runtime/hash.h"
 
@@ -80,6 +81,15 @@ llvm::Expected<std::vector<ReferenceTensor>> exact_sums(const Graph& graph, cons
     }
   }
   return evaluate_reference(graph, inputs, c.dims);
+}
+
+llvm::Expected<CompiledProgram> compile_case(const AgreementCase& c, const Target& target, Builder& builder) {
+  auto graph = parse_description(c.description);
+  if (!graph) return graph.takeError();
+  CompileOptions options;
+  options.device = device_model(target);
+  options.overrides = c.overrides;
+  return compile_program(*graph, target, builder, options);
 }
 
 std::string sources_hash(const std::vector<std::string>& sources) {

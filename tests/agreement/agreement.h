@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/compile.h"
 #include "codegen/lower.h"
 #include "llvm/Support/Error.h"
 #include "ops/graph.h"
@@ -45,6 +46,8 @@ std::vector<HostTensor> agreement_inputs(const Graph& graph, const AgreementCase
 // For kTensor: each output without any rounding but that of the operands (to tf32 where the precision says so). Errors of
 // evaluate_reference.
 llvm::Expected<std::vector<ReferenceTensor>> exact_sums(const Graph& graph, const AgreementCase& c);
+// Errors of parse_description and compile_program.
+llvm::Expected<CompiledProgram> compile_case(const AgreementCase& c, const Target& target, Builder& builder);
 // Of all kernels' texts: equal where the GPU and the CPU ran the same.
 std::string sources_hash(const std::vector<std::string>& sources);
 

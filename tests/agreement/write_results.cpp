@@ -50,15 +50,7 @@ std::size_t fill_store(llvm::StringRef directory, llvm::ArrayRef<AgreementCase> 
   std::atomic<std::size_t> failed{0};
   parallel_pieces(static_cast<std::int64_t>(cases.size()), 1, 0, [&](std::int64_t begin, std::int64_t) {
     const AgreementCase& c = cases[static_cast<std::size_t>(begin)];
-    CompileOptions options;
-    options.device = device_model(target);
-    options.overrides = c.overrides;
-    const auto compile = [&]() -> llvm::Error {
-      auto graph = parse_description(c.description);
-      if (!graph) return graph.takeError();
-      return compile_program(*graph, target, *builder, options).takeError();
-    };
-    if (llvm::Error error = compile()) {
+    if (llvm::Error error = compile_case(c, target, *builder).takeError()) {
       std::fprintf(stderr, "%s: %s\n  %s\n", c.template_name.c_str(), take_error_facts(std::move(error)).message.c_str(),
                    c.description.c_str());
       ++failed;

@@ -8,10 +8,9 @@
 namespace tilewright {
 namespace {
 
-// Products of large values may cancel: in a sum of products the bound of an element allows for rounding errors of moderate ones alone.
+// Products may cancel, and the bound of an element allows for rounding errors of moderate ones alone.
 double large_value(const Graph& graph, std::size_t input) {
-  const bool contracts = llvm::any_of(graph.ops(), [](const Op& op) { return std::holds_alternative<ConvAttributes>(op.attributes); });
-  if (!contracts) return 1e15;
+  if (!contracts(graph)) return 1e15;
   return input == 0 ? 1e5 : 1e3;
 }
 

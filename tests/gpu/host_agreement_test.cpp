@@ -24,13 +24,6 @@ struct Count {
   double units = 0, normwise = 0, to_exact = 0;  // the largest
 };
 
-CompileOptions options_of(const AgreementCase& c, const Target& target) {
-  CompileOptions options;
-  options.device = device_model(target);
-  options.overrides = c.overrides;
-  return options;
-}
-
 using Compiled = std::map<std::string, std::unique_ptr<llvm::Expected<CompiledProgram>>>;
 
 std::string program_name(const AgreementCase& c) {
@@ -55,9 +48,7 @@ Compiled compile_all(llvm::ArrayRef<AgreementCase> cases, const Target& target) 
   }
   parallel_pieces(static_cast<std::int64_t>(distinct.size()), 1, 0, [&](std::int64_t piece, std::int64_t) {
     const auto i = static_cast<std::size_t>(piece);
-    auto graph = parse_description(distinct[i]->description);
-    *places[i] = std::make_unique<llvm::Expected<CompiledProgram>>(
-        graph ? compile_program(*graph, target, *builder, options_of(*distinct[i], target)) : graph.takeError());
+    *places[i] = std::make_unique<llvm::Expected<CompiledProgram>>(compile_case(*distinct[i], target, *builder));
   });
   return compiled;
 }

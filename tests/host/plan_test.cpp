@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <optional>
 
 #include "codegen/space.h"
 #include "llvm/ADT/STLExtras.h"
@@ -86,17 +85,19 @@ std::vector<Change> changes_of(const DescriptionCase& c, const Graph& graph) {
 // How often each change has run; a part of the plan takes the least tried of what a description allows.
 class Coverage {
  public:
-  // The config of `c` with the least tried change; without one that has not run yet nullopt, if only such are wanted.
-  std::optional<ConfigOverrides> next(const DescriptionCase& c, llvm::ArrayRef<Change> changes, bool only_new) {
-    for (const Change& change : changes) runs_.try_emplace(change.label, 0);
-    const auto least =
-        std::min_element(changes.begin(), changes.end(), [&](const Change& a, const Change& b) { return runs_[a.label] < runs_[b.label]; });
-    if (least == changes.end()) return only_new ? std::nullopt : std::optional<ConfigOverrides>(c.config);
-    if (only_new && runs_[least->label] > 0) return std::nullopt;
-    ++runs_[least->label];
+  // The config of `c` with the least tried change, where there is one.
+  ConfigOverrides next(const DescriptionCase& c, llvm::ArrayRef<Change> changes) {
     ConfigOverrides config = c.config;
-    config[least->name] = least->value;
+    if (const Change* least = least_tried(changes)) {
+      ++runs_[least->label];
+      config[least->name] = least->value;
+    }
     return config;
+  }
+  // Whether some change has not run yet.
+  bool lacks(llvm::ArrayRef<Change> changes) {
+    const Change* least = least_tried(changes);
+    return least != nullptr && runs_[least->label] == 0;
   }
   void print() const {
     for (const auto& [label, runs] : runs_) std::printf("value %s %u\n", label.c_str(), runs);
@@ -107,11 +108,18 @@ class Coverage {
   }
 
  private:
+  const Change* least_tried(llvm::ArrayRef<Change> changes) {
+    for (const Change& change : changes) runs_.try_emplace(change.label, 0);
+    const auto* least =
+        std::min_element(changes.begin(), changes.end(), [&](const Change& a, const Change& b) { return runs_[a.label] < runs_[b.label]; });
+    return least == changes.end() ? nullptr : least;
+  }
+
   std::map<std::string, unsigned> runs_;
 };
 
-HostCase host_case(const DescriptionCase& c, const Combination& choice, std::uint64_t seed, llvm::ArrayRef<Change> changes,
-                   Coverage& coverage) {
+// But for the config of Config::kOther.
+HostCase host_case(const DescriptionCase& c, const Combination& choice, std::uint64_t seed) {
   HostCase run;
   run.fuse = !c.unfused && choice.config != Config::kUnfused;
   run.seed = seed;
@@ -120,7 +128,6 @@ HostCase host_case(const DescriptionCase& c, const Combination& choice, std::uin
   run.special_values = choice.data == Data::kSpecial;
   run.shift_elements = choice.misaligned ? 1 : 0;
   if (choice.config != Config::kUnfused) run.overrides = c.config;
-  if (choice.config == Config::kOther) run.overrides = *coverage.next(c, changes, false);
   return run;
 }
 
@@ -138,16 +145,15 @@ void run_part(unsigned part) {
       const Combination& c = kPairs[row];
       // Without named dimensions the sizes fall together; one row of each remaining pair stays, in turn.
       if (graph.symbols().empty() && row != 0 && row % 4 != i / kParts % 4) continue;
-      HostCase run = host_case(cases[i], c, 100 * i + row + 1, changes, coverage);
+      HostCase run = host_case(cases[i], c, 100 * i + row + 1);
+      if (c.config == Config::kOther) run.overrides = coverage.next(cases[i], changes);
       if (row == 0) run.low = -1.0, run.high = 1.0;
       check_on_host(cases[i].name, graph, sizes_of(graph, c.sizes), run);
       ++ran;
     }
-    for (unsigned extra = 0; extra < kMostExtra && !cases[i].seed_like; ++extra) {
-      auto config = coverage.next(cases[i], changes, true);
-      if (!config) break;
-      HostCase run = host_case(cases[i], kPairs[0], 100 * i + 50 + extra, changes, coverage);
-      run.overrides = std::move(*config);
+    for (unsigned extra = 0; extra < kMostExtra && !cases[i].seed_like && coverage.lacks(changes); ++extra) {
+      HostCase run = host_case(cases[i], kPairs[0], 100 * i + 50 + extra);
+      run.overrides = coverage.next(cases[i], changes);
       check_on_host(cases[i].name, graph, graph.default_dims(), run);
       ++ran;
     }
@@ -166,7 +172,8 @@ void run_sanitized_part(unsigned part) {
   for (std::size_t i = part; i < cases.size(); i += kSanitizedParts) {
     const Graph graph = graph_of(cases[i].json);
     const Combination& c = kPairs[i / kSanitizedParts % std::size(kPairs)];
-    HostCase run = host_case(cases[i], c, 1000 * i + 7, changes_of(cases[i], graph), coverage);
+    HostCase run = host_case(cases[i], c, 1000 * i + 7);
+    if (c.config == Config::kOther) run.overrides = coverage.next(cases[i], changes_of(cases[i], graph));
     run.sanitize = "address,undefined";
     check_on_host(cases[i].name, graph, sizes_of(graph, c.sizes), run);
     ++described, ++ran;
