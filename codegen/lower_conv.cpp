@@ -41,7 +41,8 @@ void read_tile_parameters(Lowering& lowering, const ConvProblem& problem, ConvTi
   tile.tile_y = lowering.parameter("tile_y", tile.tile_y);
   tile.tile_x = lowering.parameter("tile_x", tile.tile_x);
   tile.chunk_channels = lowering.parameter("chunk_channels", tile.chunk_channels);
-  tile.planes_per_block = lowering.parameter("planes_per_block", tile.planes_per_block);
+  // A block owns all planes that are reduced.
+  if (problem.reduce_dim < 0) tile.planes_per_block = lowering.parameter("planes_per_block", tile.planes_per_block);
   tile.unroll = lowering.parameter("unroll", tile.unroll);
   // The default was chosen for the default chunk.
   const bool one_chunk = tile.chunk_channels >= problem.channels;
@@ -213,7 +214,10 @@ llvm::Expected<KernelSpec> lower_conv(Lowering& lowering) {
     return error;
   auto streamed = lower_conv_stream(lowering, shape, problem, tile, chosen);
   if (!streamed) return streamed.takeError();
-  if (*streamed) return std::move(**streamed);
+  if (*streamed) {
+    if (llvm::Error error = check_parameter(min_blocks == 0, lowering, "min_blocks_per_sm", min_blocks, "0 with stream")) return error;
+    return std::move(**streamed);
+  }
   HooksWriter hooks(lowering.graph, lowering.buffers);
   const Value& x = lowering.value(lowering.anchor().inputs[0]);
   hooks.add_scalar_load("load_x", lowering.group.prologues[0], x.shape, operand_type(x, problem), HooksWriter::Guard::kWanted);
