@@ -34,12 +34,13 @@ llvm::Expected<std::vector<HostTensor>> HostRunner::run(const ConfigOverrides& c
   return std::move(result->outputs);
 }
 
-llvm::Expected<std::vector<double>> HostRunner::time(const ConfigOverrides& config, unsigned samples) {
+llvm::Expected<TimedSamples> HostRunner::time(const ConfigOverrides& config, unsigned samples) {
   CompileOptions options = options_;
   options.overrides = config;
   auto prepared = prepare_program(graph_, options);
   if (!prepared) return prepared.takeError();
-  return timer_.samples(predict_us(graph_, *prepared, dims_, options.device, sm_model(target_), DeviceRates()), samples);
+  const double true_us = predict_us(graph_, *prepared, dims_, options.device, sm_model(target_), DeviceRates());
+  return TimedSamples{timer_.samples(true_us, samples), {}, {}};
 }
 
 }  // namespace tilewright

@@ -28,7 +28,7 @@ class HostRunner : public CandidateRunner {
              std::uint64_t seed);
   llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
                                               llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) override;
-  llvm::Expected<std::vector<double>> time(const ConfigOverrides& config, unsigned samples) override;
+  llvm::Expected<TimedSamples> time(const ConfigOverrides& config, unsigned samples) override;
 
  private:
   const Graph& graph_;

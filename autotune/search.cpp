@@ -25,9 +25,11 @@ Search::Search(const Space& space, Accepts accepts, CompilePool& pool, Candidate
     : space_(space),
       accepts_(std::move(accepts)),
       pool_(pool),
-      tester_(tester),
       verifier_(verifier),
       options_(std::move(options)),
+      tester_(tester, {.wait = options_.wait,
+                       .may_repeat = [this] { return !(options_.interrupted && options_.interrupted()) && seconds() < options_.budget_s; },
+                       .say = options_.say}),
       random_state_(options_.seed) {
   for (auto [index, candidate] : llvm::enumerate(options_.known)) known_[candidate.config] = index;
 }
@@ -54,19 +56,21 @@ void Search::report(const char* phase) const {
   progress.seconds = seconds();
   progress.budget_s = options_.budget_s;
   progress.phase = phase;
-  if (const auto order = by_time(); !order.empty()) progress.best_us = median_interval(result_.candidates[order.front()].samples_us).median;
-  if (!result_.candidates.empty()) progress.default_us = median_interval(result_.candidates.front().samples_us).median;
+  if (const auto order = by_time(); !order.empty()) progress.best_us = median_us(order.front());
+  if (!result_.candidates.empty()) progress.default_us = median_us(0);
   options_.progress(progress);
 }
 
+double Search::median_us(std::size_t index) const { return median_interval(result_.candidates[index].samples_us).median; }
+
 std::vector<std::size_t> Search::by_time() const {
-  std::vector<std::size_t> order;
+  std::vector<std::pair<double, std::size_t>> times;
   for (auto [index, candidate] : llvm::enumerate(result_.candidates)) {
-    if (candidate.fate == Fate::kMeasured && !candidate.samples_us.empty()) order.push_back(index);
+    if (candidate.fate == Fate::kMeasured && !candidate.samples_us.empty()) times.emplace_back(median_us(index), index);
   }
-  llvm::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return median_interval(result_.candidates[a].samples_us).median < median_interval(result_.candidates[b].samples_us).median;
-  });
+  llvm::sort(times);  // equal medians in the order tried
+  std::vector<std::size_t> order;
+  for (const auto& [median, index] : times) order.push_back(index);
   return order;
 }
 
@@ -165,7 +169,7 @@ llvm::Error Search::test(Candidate candidate) {
       if (!timed) return timed.takeError();
       candidate.fate = timed->fate;
       candidate.reason = timed->reason;
-      candidate.samples_us = std::move(timed->samples_us);
+      candidate.samples_us = std::move(timed->timed.us);
     } else {
       candidate.fate = Fate::kWrong;
       candidate.reason = take_error_facts(verified.takeError()).message;
@@ -200,8 +204,27 @@ llvm::Error Search::add_sample(std::size_t index) {
   if (!timed) return timed.takeError();
   candidate.fate = timed->fate;
   candidate.reason = timed->reason;
-  candidate.samples_us.insert(candidate.samples_us.end(), timed->samples_us.begin(), timed->samples_us.end());
+  candidate.samples_us.insert(candidate.samples_us.end(), timed->timed.us.begin(), timed->timed.us.end());
   return llvm::Error::success();
+}
+
+// One sample for each that is left, and what is wrong with them as a round taken back. Those that fail are left no more.
+llvm::Expected<Round> Search::sample_round(std::vector<std::size_t>& left, bool forwards) {
+  std::map<std::size_t, double> earlier_us;
+  for (std::size_t index : left) earlier_us[index] = median_us(index);
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    if (llvm::Error error = add_sample(left[forwards ? i : left.size() - 1 - i])) return error;
+  }
+  llvm::erase_if(left, [&](std::size_t index) { return result_.candidates[index].fate != Fate::kMeasured; });
+  std::vector<double> ratios;
+  for (std::size_t index : left) ratios.push_back(result_.candidates[index].samples_us.back() / earlier_us[index]);
+  const Round round = tester_.end_round(ratios);
+  for (std::size_t index : left) {
+    std::vector<double>& samples = result_.candidates[index].samples_us;
+    if (round == Round::kBusy) samples.pop_back();
+    if (round == Round::kEarlierBusy) samples.erase(samples.begin(), samples.end() - 1);
+  }
+  return round;
 }
 
 // Rounds of one sample for each that is left, forwards and backwards in turn so that a drift of the clocks meets all alike. Who is slower
@@ -211,14 +234,16 @@ llvm::Error Search::settle() {
   if (left.size() > options_.finalists) left.resize(options_.finalists);
   const bool default_measured = !result_.candidates.empty() && result_.candidates.front().fate == Fate::kMeasured;
   if (default_measured && !llvm::is_contained(left, std::size_t{0})) left.push_back(0);
-  for (unsigned round = 0; round < options_.most_rounds && left.size() > 1; ++round) {
+  for (unsigned rounds = 0; rounds < options_.most_rounds && left.size() > 1;) {
     if (out_of_budget(1.0)) return llvm::Error::success();
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      if (llvm::Error error = add_sample(left[round % 2 == 0 ? i : left.size() - 1 - i])) return error;
-    }
-    llvm::erase_if(left, [&](std::size_t index) { return result_.candidates[index].fate != Fate::kMeasured; });
+    auto round = sample_round(left, rounds % 2 == 0);
+    if (!round) return round.takeError();
     report("final");
-    if (round + 1 < kFewestRounds) continue;
+    if (tester_.busy()) {
+      result_.ended = "busy";
+      return llvm::Error::success();
+    }
+    if (*round == Round::kBusy || ++rounds < kFewestRounds) continue;
     auto interval = [&](std::size_t index) { return median_interval(result_.candidates[index].samples_us); };
     const std::size_t best =
         *std::min_element(left.begin(), left.end(), [&](std::size_t a, std::size_t b) { return interval(a).median < interval(b).median; });
@@ -238,9 +263,11 @@ llvm::Error Search::settle() {
 // The first in the fixed order among those within the tie band of the fastest, verified in this process or once more.
 llvm::Error Search::choose_winner() {
   while (true) {
-    const std::vector<std::size_t> order = by_time();
+    std::vector<std::size_t> order = by_time();
+    // Nothing can be verified on a lost device: only what was verified before may win.
+    if (!result_.lost.empty())
+      llvm::erase_if(order, [&](std::size_t index) { return verified_.count(result_.candidates[index].config) == 0; });
     if (order.empty()) return llvm::Error::success();
-    auto median = [&](std::size_t index) { return median_interval(result_.candidates[index].samples_us).median; };
     // Only as many samples make a median trustworthy as the longest-measured got half of.
     std::size_t most = 0;
     for (std::size_t index : order) most = std::max(most, result_.candidates[index].samples_us.size());
@@ -248,10 +275,10 @@ llvm::Error Search::choose_winner() {
     for (std::size_t index : order) {
       if (2 * result_.candidates[index].samples_us.size() >= most) measured.push_back(index);
     }
-    const double band = median(measured.front()) * (1 + options_.tie_band);
+    const double band = median_us(measured.front()) * (1 + options_.tie_band);
     std::size_t chosen = measured.front();
     for (std::size_t index : measured) {
-      if (median(index) <= band && prefers(result_.candidates[index], result_.candidates[chosen])) chosen = index;
+      if (median_us(index) <= band && prefers(result_.candidates[index], result_.candidates[chosen])) chosen = index;
     }
     Candidate& candidate = result_.candidates[chosen];
     if (auto found = verified_.find(candidate.config); found != verified_.end()) {
@@ -270,15 +297,17 @@ llvm::Error Search::choose_winner() {
   }
 }
 
-llvm::Expected<TuneResult> Search::run() {
-  start_s_ = now_s();
-  result_.strategy = "local search";
+llvm::Error Search::search() {
   propose(space_.default_config());
   for (const ConfigOverrides& hint : options_.hints) propose(hint);
   propose_all();
   while (true) {
     if (next_ >= queue_.size() && pool_.pending() == 0 && !propose_more()) break;
     if (llvm::Error error = test_next()) return error;
+    if (tester_.busy()) {
+      result_.ended = "busy";
+      return llvm::Error::success();
+    }
     // The default is always tried: a budget of nothing still gives what there is.
     if (out_of_budget(kSearchShare)) break;
     if (options_.budget_candidates != 0 && result_.candidates.size() >= options_.budget_candidates) {
@@ -287,13 +316,27 @@ llvm::Expected<TuneResult> Search::run() {
     }
   }
   const std::string search_ended = result_.ended;
-  if (search_ended != "interrupted") {
-    result_.ended.clear();
-    if (llvm::Error error = settle()) return error;
-    if (result_.ended == "settled" && !search_ended.empty()) result_.ended = search_ended;
+  if (search_ended == "interrupted") return llvm::Error::success();
+  result_.ended.clear();
+  if (llvm::Error error = settle()) return error;
+  if (result_.ended == "settled" && !search_ended.empty()) result_.ended = search_ended;
+  return llvm::Error::success();
+}
+
+llvm::Expected<TuneResult> Search::run() {
+  start_s_ = now_s();
+  result_.strategy = "local search";
+  llvm::Error error = search();
+  if (!error) error = choose_winner();
+  if (error) {
+    ErrorFacts facts = take_error_facts(std::move(error));
+    if (facts.status != Status::kMissing || result_.candidates.empty()) return make_error_text(facts.status, std::move(facts.message));
+    result_.ended = "device lost";
+    result_.lost = std::move(facts.message);
+    if (llvm::Error none = choose_winner()) return none;
   }
-  if (llvm::Error error = choose_winner()) return error;
   if (options_.save) options_.save(result_.candidates);
+  result_.conditions = tester_.json();
   result_.seconds = seconds();
   return std::move(result_);
 }

@@ -9,6 +9,7 @@
 
 #include "autotune/candidate.h"
 #include "autotune/compile_pool.h"
+#include "autotune/conditions.h"
 #include "autotune/tester.h"
 #include "autotune/verifier.h"
 #include "codegen/space.h"
@@ -36,13 +37,17 @@ struct TuneOptions {
   std::function<void(const TuneProgress&)> progress = {};
   std::function<void(llvm::ArrayRef<Candidate>)> save = {};  // after each candidate
   std::function<bool()> interrupted = {};                    // true: stop and take the best so far
+  std::function<void(const std::string&)> say = {};          // trouble that a user should know of, once each
+  std::function<void(double seconds)> wait = {};             // before samples are taken again; empty: sleeps
 };
 
 struct TuneResult {
   std::vector<Candidate> candidates;  // the default first, then in the order tried
   std::optional<Verified> winner;     // empty: no candidate passed
   std::string strategy;               // "exhaustive" or "local search"
-  std::string ended;                  // "settled", "budget", "interrupted"
+  std::string ended;                  // "settled", "budget", "interrupted", "busy", "device lost"
+  std::string lost;                   // why nothing can be run any more; empty unless the device was lost
+  llvm::json::Object conditions;      // SteadyTester::json()
   double seconds = 0;
 };
 
@@ -52,7 +57,8 @@ class Search {
   using Accepts = std::function<bool(const ConfigOverrides&)>;
   Search(const Space& space, Accepts accepts, CompilePool& pool, CandidateTester& tester, const Verifier& verifier, TuneOptions options);
 
-  // Errors of the tester that end the search.
+  // A device that is lost after the first candidate ends the search with what was found so far (`lost`, no error). Other errors of the
+  // tester are errors.
   llvm::Expected<TuneResult> run();
 
  private:
@@ -63,9 +69,12 @@ class Search {
   llvm::Error test_next();
   llvm::Error test(Candidate candidate);
   void keep(Candidate candidate);
+  llvm::Error search();
   llvm::Error settle();
   llvm::Error add_sample(std::size_t index);
+  llvm::Expected<Round> sample_round(std::vector<std::size_t>& left, bool forwards);
   llvm::Error choose_winner();
+  double median_us(std::size_t index) const;
   std::vector<std::size_t> by_time() const;  // measured candidates, the fastest first
   bool out_of_budget(double share);
   double seconds() const;
@@ -75,9 +84,9 @@ class Search {
   const Space& space_;
   Accepts accepts_;
   CompilePool& pool_;
-  CandidateTester& tester_;
   const Verifier& verifier_;
   TuneOptions options_;
+  SteadyTester tester_;
   TuneResult result_;
   std::map<ConfigOverrides, bool> seen_;
   std::map<ConfigOverrides, std::size_t> known_;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/raw_ostream.h"
@@ -73,7 +74,11 @@ Read read_line(int fd, std::string& buffer, std::string& line, double limit_s) {
 }
 
 llvm::json::Object trial_json(const Trial& trial) {
-  llvm::json::Object object{{"fate", fate_name(trial.fate)}, {"reason", trial.reason}, {"samples", llvm::json::Array(trial.samples_us)}};
+  llvm::json::Object object{{"fate", fate_name(trial.fate)}, {"reason", trial.reason}, {"samples", llvm::json::Array(trial.timed.us)}};
+  if (trial.timed.before) object["before"] = reading_json(*trial.timed.before);
+  llvm::json::Array during;
+  for (const DeviceReading& reading : trial.timed.during) during.push_back(reading_json(reading));
+  if (!during.empty()) object["during"] = std::move(during);
   if (trial.report) object["report"] = report_json(*trial.report);
   return object;
 }
@@ -93,7 +98,13 @@ llvm::Expected<Trial> parse_trial(llvm::StringRef line) {
   const llvm::json::Array* samples = object->getArray("samples");
   if (!known || samples == nullptr) return make_error(Status::kCorrupt, "helper: fate or samples are missing");
   trial.reason = object->getString("reason").value_or("").str();
-  for (const llvm::json::Value& sample : *samples) trial.samples_us.push_back(sample.getAsNumber().value_or(0));
+  for (const llvm::json::Value& sample : *samples) trial.timed.us.push_back(sample.getAsNumber().value_or(0));
+  if (const llvm::json::Object* before = object->getObject("before")) trial.timed.before = parse_reading(*before);
+  if (const llvm::json::Array* during = object->getArray("during")) {
+    for (const llvm::json::Value& reading : *during) {
+      if (const llvm::json::Object* one = reading.getAsObject()) trial.timed.during.push_back(parse_reading(*one));
+    }
+  }
   if (const llvm::json::Value* report = object->get("report")) {
     auto parsed = parse_report(*report);
     if (!parsed) return parsed.takeError();
@@ -103,6 +114,47 @@ llvm::Expected<Trial> parse_trial(llvm::StringRef line) {
 }
 
 }  // namespace
+
+llvm::json::Object reading_json(const DeviceReading& reading) {
+  llvm::json::Object json;
+  auto add = [&](llvm::StringRef name, const auto& value) {
+    if (value) json[name] = *value;
+  };
+  add("sm_mhz", reading.sm_mhz);
+  add("memory_mhz", reading.memory_mhz);
+  add("temperature_c", reading.temperature_c);
+  add("power_w", reading.power_w);
+  add("power_limit_w", reading.power_limit_w);
+  add("busy_percent", reading.busy_percent);
+  if (reading.clock_events) json["clock_events"] = static_cast<std::int64_t>(*reading.clock_events);
+  if (reading.processes) json["processes"] = llvm::json::Array(*reading.processes);
+  return json;
+}
+
+DeviceReading parse_reading(const llvm::json::Object& json) {
+  auto number = [&](llvm::StringRef name) -> std::optional<unsigned> {
+    const auto value = json.getInteger(name);
+    return value ? std::optional<unsigned>(static_cast<unsigned>(*value)) : std::nullopt;
+  };
+  auto real = [&](llvm::StringRef name) -> std::optional<double> {
+    const auto value = json.getNumber(name);
+    return value ? std::optional<double>(*value) : std::nullopt;
+  };
+  DeviceReading reading;
+  reading.sm_mhz = number("sm_mhz");
+  reading.memory_mhz = number("memory_mhz");
+  reading.temperature_c = number("temperature_c");
+  reading.power_w = real("power_w");
+  reading.power_limit_w = real("power_limit_w");
+  reading.busy_percent = number("busy_percent");
+  if (const auto events = json.getInteger("clock_events")) reading.clock_events = static_cast<std::uint64_t>(*events);
+  if (const llvm::json::Array* processes = json.getArray("processes")) {
+    reading.processes.emplace();
+    for (const llvm::json::Value& process : *processes)
+      reading.processes->push_back(static_cast<unsigned>(process.getAsInteger().value_or(0)));
+  }
+  return reading;
+}
 
 llvm::Expected<Trial> LocalTester::verify(const ConfigOverrides& config) {
   auto report = verifier_.check(config, runner_);
@@ -122,7 +174,7 @@ llvm::Expected<Trial> LocalTester::time(const ConfigOverrides& config, unsigned 
   Trial trial;
   auto times = runner_.time(config, samples);
   if (times) {
-    trial.samples_us = std::move(*times);
+    trial.timed = std::move(*times);
   } else {
     trial.fate = Fate::kCrashed;
     trial.reason = take_error_facts(times.takeError()).message;
@@ -130,7 +182,10 @@ llvm::Expected<Trial> LocalTester::time(const ConfigOverrides& config, unsigned 
   return trial;
 }
 
+void refuse_tester(llvm::StringRef reason, int out) { send_all(out, line_of(llvm::json::Object{{"error", reason}})); }
+
 llvm::Error serve_tester(CandidateTester& tester, int in, int out) {
+  if (!send_all(out, line_of(llvm::json::Object{{"ready", true}}))) return llvm::Error::success();
   std::string buffer, line;
   while (read_line(in, buffer, line, 0) == Read::kLine) {
     auto request = llvm::json::parse(line);
@@ -155,6 +210,19 @@ llvm::Error serve_tester(CandidateTester& tester, int in, int out) {
 HelperTester::~HelperTester() { stop(); }
 
 llvm::Error HelperTester::start() {
+  double pause_s = options_.pause_s;
+  for (unsigned failed = 0;;) {
+    auto reason = start_one();
+    if (!reason) return reason.takeError();
+    if (reason->empty()) return llvm::Error::success();
+    if (++failed >= options_.most_failed_starts)
+      return make_error(Status::kMissing, "candidates cannot be run: {} helper processes could not begin, the last: {}", failed, *reason);
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+    pause_s *= 2;
+  }
+}
+
+llvm::Expected<std::string> HelperTester::start_one() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return make_error(Status::kIo, "helper: no socket pair: {}", std::strerror(errno));
@@ -185,8 +253,27 @@ llvm::Error HelperTester::start() {
   to_ = from_ = ends[0];
   buffer_.clear();
   ++starts_;
-  ++starts_without_answer_;
-  return llvm::Error::success();
+  std::string line;
+  switch (read_line(from_, buffer_, line, options_.start_limit_s)) {
+    case Read::kEnd:
+      return wait_for_end();
+    case Read::kLate:
+      stop();
+      return fmt::format("nothing within {:.0f} s", options_.start_limit_s);
+    case Read::kLine:
+      break;
+  }
+  auto json = llvm::json::parse(line);
+  if (!json) {
+    stop();
+    return make_error(Status::kCorrupt, "helper: {}", llvm::toString(json.takeError()));
+  }
+  const llvm::json::Object* greeting = json->getAsObject();
+  if (greeting != nullptr && greeting->getBoolean("ready") == true) return "";
+  const std::string reason = greeting != nullptr ? greeting->getString("error").value_or("").str() : "";
+  stop();
+  if (reason.empty()) return make_error(Status::kCorrupt, "helper: it begins with {}", line);
+  return reason;
 }
 
 std::string HelperTester::stop() {
@@ -201,38 +288,44 @@ std::string HelperTester::stop() {
   return fmt::format("exit status {}", WEXITSTATUS(status));
 }
 
-llvm::Expected<Trial> HelperTester::ask(llvm::json::Object request, double limit_s) {
-  if (pid_ < 0) {
-    if (starts_without_answer_ >= options_.most_starts_without_answer)
-      return make_error(Status::kInternal, "helper: {} processes ended before their first answer", starts_without_answer_);
-    if (llvm::Error error = start()) return error;
-  }
-  std::string line;
-  const Read read = send_all(to_, line_of(std::move(request))) ? read_line(from_, buffer_, line, limit_s) : Read::kEnd;
-  if (read == Read::kLine) {
-    starts_without_answer_ = 0;
-    auto trial = parse_trial(line);
-    // After a fault of the kernel the helper's context is no longer of use.
-    if (trial && trial->fate == Fate::kCrashed) stop();
-    return trial;
-  }
-  Trial trial;
-  if (read == Read::kLate) {
-    stop();
-    starts_without_answer_ = 0;
-    trial.fate = Fate::kTimedOut;
-    trial.reason = fmt::format("no answer within {:.1f} s; the helper was ended", limit_s);
-    return trial;
-  }
-  // The end of the stream comes just before the process is gone; its own end is the reason, not our kill.
+// The end of the stream comes just before the process is gone; its own end is the reason, not our kill.
+std::string HelperTester::wait_for_end() {
   for (int i = 0; i < 200; ++i) {
     siginfo_t info{};
     if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
     ::usleep(5000);
   }
-  trial.fate = Fate::kCrashed;
-  trial.reason = "the helper ended: " + stop();
+  return stop();
+}
+
+// The trial, if a fresh helper can begin: else it was not the candidate that failed.
+llvm::Expected<Trial> HelperTester::blame(Trial trial) {
+  stop();
+  if (llvm::Error error = start()) return prefix_error(std::move(error), fmt::format("after \"{}\": ", trial.reason));
   return trial;
+}
+
+llvm::Expected<Trial> HelperTester::ask(llvm::json::Object request, double limit_s) {
+  if (pid_ < 0) {
+    if (llvm::Error error = start()) return error;
+  }
+  std::string line;
+  const Read read = send_all(to_, line_of(std::move(request))) ? read_line(from_, buffer_, line, limit_s) : Read::kEnd;
+  if (read == Read::kLine) {
+    auto trial = parse_trial(line);
+    // After a fault of the kernel the helper's context is no longer of use.
+    if (trial && trial->fate == Fate::kCrashed) return blame(std::move(*trial));
+    return trial;
+  }
+  Trial trial;
+  if (read == Read::kLate) {
+    trial.fate = Fate::kTimedOut;
+    trial.reason = fmt::format("no answer within {:.1f} s; the helper was ended", limit_s);
+  } else {
+    trial.fate = Fate::kCrashed;
+    trial.reason = "the helper ended: " + wait_for_end();
+  }
+  return blame(std::move(trial));
 }
 
 llvm::Expected<Trial> HelperTester::verify(const ConfigOverrides& config) {

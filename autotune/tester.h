@@ -18,8 +18,10 @@ struct Trial {
   Fate fate = Fate::kMeasured;
   std::string reason;
   std::optional<VerificationReport> report;  // of verify()
-  std::vector<double> samples_us;            // of time()
+  TimedSamples timed;                        // of time()
 };
+llvm::json::Object reading_json(const DeviceReading& reading);  // the members that are not empty, by their names
+DeviceReading parse_reading(const llvm::json::Object& json);
 
 // Errors end the search: what concerns one candidate is its fate.
 class CandidateTester {
@@ -41,19 +43,25 @@ class LocalTester : public CandidateTester {
   CandidateRunner& runner_;
 };
 
-// Answers the requests of a HelperTester on `in` with lines on `out` until `in` ends. A request that this cannot read ends it: error
-// kCorrupt. Both files stay the caller's.
+// Tells the HelperTester on `out` that candidates can be run, then answers its requests on `in` with lines on `out` until `in` ends. A
+// request that this cannot read ends it: error kCorrupt. Both files stay the caller's.
 llvm::Error serve_tester(CandidateTester& tester, int in, int out);
+// Tells it instead that none can be run here, and why.
+void refuse_tester(llvm::StringRef reason, int out);
 
 struct HelperOptions {
   std::string program;                 // absolute path
   std::vector<std::string> arguments;  // without the program's name
   double verify_limit_s = 120;         // of one verification, the first also making the references
   double time_limit_s = 10;            // of one timing
-  unsigned most_starts_without_answer = 3;
+  double start_limit_s = 120;          // until a helper says that it can run candidates: opening a device, making its inputs
+  unsigned most_failed_starts = 3;     // in a row
+  double pause_s = 1;                  // between them, doubled each time
 };
 
-// Requests to a helper process, started at the first and again after one that died or was killed for taking too long.
+// Requests to a helper process, started at the first. After a candidate that failed in it or took too long, a fresh helper must open the
+// device before the candidate is blamed: where none can any more, the device is lost, and that is error kMissing, as is a first helper that
+// cannot.
 class HelperTester : public CandidateTester {
  public:
   explicit HelperTester(HelperOptions options) : options_(std::move(options)) {}
@@ -67,13 +75,16 @@ class HelperTester : public CandidateTester {
   unsigned starts() const { return starts_; }
 
  private:
-  llvm::Error start();
-  std::string stop();  // what ended it
+  llvm::Error start();                      // a helper that can run candidates, after some tries
+  llvm::Expected<std::string> start_one();  // why it cannot; "" where it can. Error kIo: no process can be made
+  std::string stop();                       // what ended it
+  std::string wait_for_end();               // the same of one that ends by itself
+  llvm::Expected<Trial> blame(Trial trial);
   llvm::Expected<Trial> ask(llvm::json::Object request, double limit_s);
 
   HelperOptions options_;
   int pid_ = -1, to_ = -1, from_ = -1;
-  unsigned starts_ = 0, starts_without_answer_ = 0;
+  unsigned starts_ = 0;
   std::string buffer_;
 };
 

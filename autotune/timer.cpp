@@ -91,10 +91,11 @@ llvm::Expected<Timer> Timer::create(const Driver& driver) {
 
 llvm::Error Timer::flush() { return fill_async(*driver_, flush_.pointer(), 0, kFlushBytes, stream()); }
 
-llvm::Expected<double> Timer::time_ms(llvm::function_ref<llvm::Error(CUstream)> work) {
+llvm::Expected<double> Timer::time_ms(Launch work, llvm::function_ref<void()> meanwhile) {
   if (llvm::Error error = start_.record(stream())) return error;
   if (llvm::Error error = work(stream())) return error;
   if (llvm::Error error = end_.record(stream())) return error;
+  if (meanwhile) meanwhile();
   if (llvm::Error error = stream_.synchronize()) return error;
   return end_.milliseconds_since(start_);
 }

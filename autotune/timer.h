@@ -49,8 +49,6 @@ struct KernelBotOptions {
 // Owns a stream, two events and the buffer whose writing clears the L2 cache. Needs a current context, for its whole life. One thread.
 class Timer {
  public:
-  static constexpr std::uint64_t kFlushBytes = std::uint64_t{256} << 20;
-
   // Error kOutOfMemory, kDriver.
   static llvm::Expected<Timer> create(const Driver& driver);
 
@@ -67,13 +65,17 @@ class Timer {
   // Bytes/s of reading up to 4 GiB: the row sums of a large matrix, by a kernel built for `target`.
   llvm::Expected<double> read_bandwidth(Builder& builder, const Target& target);
 
+  // Writes the flush buffer, in stream order.
+  llvm::Error flush();
+  // Milliseconds between two events around the work. `meanwhile` is called once the work is submitted, before it is waited for.
+  llvm::Expected<double> time_ms(Launch work, llvm::function_ref<void()> meanwhile = {});
+  llvm::Error synchronize() const { return stream_.synchronize(); }
   CUstream stream() const { return stream_.handle(); }
 
  private:
+  static constexpr std::uint64_t kFlushBytes = std::uint64_t{256} << 20;
   Timer(const Driver& driver, Stream stream, Event start, Event end, DeviceBuffer flush)
       : driver_(&driver), stream_(std::move(stream)), start_(std::move(start)), end_(std::move(end)), flush_(std::move(flush)) {}
-  llvm::Error flush();                                                             // a memset, in stream order
-  llvm::Expected<double> time_ms(llvm::function_ref<llvm::Error(CUstream)> work);  // one event pair around it
   llvm::Expected<double> bandwidth(std::uint64_t bytes, llvm::function_ref<llvm::Error(CUstream)> work);
 
   const Driver* driver_;

@@ -12,6 +12,7 @@
 #include "llvm/Support/Error.h"
 #include "llvm/Support/JSON.h"
 #include "ops/reference.h"
+#include "runtime/nvml.h"
 
 namespace tilewright {
 
@@ -38,15 +39,25 @@ std::vector<VerifyCase> verification_cases(const Graph& graph, llvm::ArrayRef<st
 // Seeded inputs of a case, in the order of graph.inputs().
 std::vector<HostTensor> case_inputs(const Graph& graph, const VerifyCase& which, std::uint64_t seed);
 
+// Samples of a candidate's time and what the device said meanwhile, where it says anything.
+struct TimedSamples {
+  std::vector<double> us;
+  std::optional<DeviceReading> before;  // just before the first; its processes are those of others
+  std::vector<DeviceReading> during;    // one a sample, while it ran
+};
+
 // Runs candidates: on a GPU, on the CPU, or something a test makes up. One thread.
 class CandidateRunner {
  public:
   virtual ~CandidateRunner() = default;
-  // Outputs of one launch into poisoned buffers. Errors: kKernelFault (an access outside a buffer among them), kDriver, kCompileFailed.
+  // Outputs of one launch into poisoned buffers. Who gives tensors in the same memory again has not changed them, so that they may be kept
+  // on a device. Errors: kKernelFault (an access outside a buffer among them), kDriver, kCompileFailed.
   virtual llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
                                                       llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) = 0;
+  // True: what was kept of these inputs had been changed by some candidate, and is as it should be again. Error kDriver.
+  virtual llvm::Expected<bool> renew(llvm::ArrayRef<HostTensor> inputs);
   // That many samples of the time at the real size, in microseconds, by the policy the runner was made for.
-  virtual llvm::Expected<std::vector<double>> time(const ConfigOverrides& config, unsigned samples) = 0;
+  virtual llvm::Expected<TimedSamples> time(const ConfigOverrides& config, unsigned samples) = 0;
 };
 
 struct CaseReport {

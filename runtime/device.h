@@ -16,6 +16,7 @@ namespace tilewright {
 struct DeviceFacts {
   int ordinal = 0;
   std::string name;          // "NVIDIA H200"
+  std::string bus_id;        // "00000000:17:00.0": domain, bus, device of PCI
   int major = 0, minor = 0;  // compute capability
   int sm_count = 0;
   std::uint64_t memory_bytes = 0;

@@ -1,12 +1,15 @@
 // tilewright doctor: what this machine offers, what is missing, and the fix.
 #include <unistd.h>
 
+#include "autotune/tester.h"
 #include "codegen/embedded_templates.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 #include "runtime/api/tilewright.h"
 #include "runtime/device.h"
 #include "runtime/driver.h"
+#include "runtime/nvml.h"
 #include "runtime/nvrtc.h"
 #include "runtime/store.h"
 #include "tools/cli.h"
@@ -17,6 +20,11 @@ namespace {
 struct DriverReport {
   std::string path, version, problem;
   std::vector<DeviceFacts> devices;
+};
+
+struct NvmlReport {
+  std::string path, problem;
+  std::vector<DeviceReading> devices;  // in the order of the driver's; empty readings where NVML does not know one
 };
 
 struct NvrtcReport {
@@ -55,6 +63,22 @@ DriverReport look_at_driver() {
     } else {
       report.problem = message_of(facts.takeError());
     }
+  }
+  return report;
+}
+
+NvmlReport look_at_nvml(llvm::ArrayRef<DeviceFacts> devices) {
+  NvmlReport report;
+  auto nvml = tilewright::nvml();
+  if (!nvml) {
+    report.problem = message_of(nvml.takeError());
+    return report;
+  }
+  report.path = nvml->path;
+  for (const DeviceFacts& facts : devices) {
+    auto sensor = DeviceSensor::find(*nvml, facts.bus_id);
+    report.devices.push_back(sensor ? sensor->read_all() : DeviceReading{});
+    if (!sensor) report.problem = message_of(sensor.takeError());
   }
   return report;
 }
@@ -117,12 +141,28 @@ std::string device_target(const DeviceFacts& facts, const NvrtcReport& nvrtc) {
   return target ? target->name() : message_of(target.takeError());
 }
 
+// "1980 MHz, memory 3201 MHz, 41 C, ..."; "" where NVML says nothing.
+std::string reading_text(const DeviceReading& reading) {
+  std::vector<std::string> parts;
+  if (reading.sm_mhz) parts.push_back(fmt::format("{} MHz", *reading.sm_mhz));
+  if (reading.memory_mhz) parts.push_back(fmt::format("memory {} MHz", *reading.memory_mhz));
+  if (reading.temperature_c) parts.push_back(fmt::format("{} C", *reading.temperature_c));
+  if (reading.power_w) {
+    const std::string limit = reading.power_limit_w ? fmt::format(" of {:.0f} W", *reading.power_limit_w) : "";
+    parts.push_back(fmt::format("{:.0f} W{}", *reading.power_w, limit));
+  }
+  if (reading.clock_events) parts.push_back(fmt::format("clocks held by: {}", clock_events_text(*reading.clock_events)));
+  if (reading.busy_percent) parts.push_back(fmt::format("{} % busy", *reading.busy_percent));
+  if (reading.processes) parts.push_back(fmt::format("compute processes: {}", reading.processes->size()));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
 constexpr const char* kNvrtcFix =
     "install the CUDA toolkit or its NVRTC (apt: cuda-nvrtc-13-0; pip: nvidia-cuda-nvrtc), or set TILEWRIGHT_NVRTC to libnvrtc.so";
 constexpr const char* kDriverFix = "install the NVIDIA driver (libcuda.so.1), or start the container with the GPU (--gpus all)";
 
-std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers,
-                        const StoreOptions& options) {
+std::string doctor_text(const DriverReport& driver, const NvmlReport& nvml, const NvrtcReport& nvrtc,
+                        const std::vector<LayerReport>& layers, const StoreOptions& options) {
   std::string text = fmt::format("tilewright {} (build {})\n", tw_version(), llvm::StringRef(build_identity()).substr(0, 16));
   if (driver.path.empty()) {
     text += fmt::format("driver    missing: {}\n          fix: {}\n", driver.problem, kDriverFix);
@@ -130,10 +170,14 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
     text += fmt::format("driver    CUDA {}, {}\n", driver.version, driver.path);
     if (!driver.problem.empty()) text += fmt::format("          problem: {}\n", driver.problem);
   }
-  for (const DeviceFacts& facts : driver.devices) {
+  for (auto [index, facts] : llvm::enumerate(driver.devices)) {
     text += fmt::format("gpu {}     {}: {} SMs, {}, compute capability {}.{}, target {}\n", facts.ordinal, facts.name, facts.sm_count,
                         bytes_text(static_cast<double>(facts.memory_bytes)), facts.major, facts.minor, device_target(facts, nvrtc));
+    const std::string now = index < nvml.devices.size() ? reading_text(nvml.devices[index]) : "";
+    if (!now.empty()) text += fmt::format("          now {}\n", now);
   }
+  text += nvml.problem.empty() ? fmt::format("nvml      {}\n", nvml.path)
+                               : fmt::format("nvml      missing: {}; tune works without it, but records no clocks\n", nvml.problem);
   if (nvrtc.problem.empty()) {
     text +=
         fmt::format("nvrtc     {}, {}\n          compiles for {}\n", nvrtc.version, nvrtc.path, architectures_text(nvrtc.architectures));
@@ -164,12 +208,19 @@ std::string doctor_text(const DriverReport& driver, const NvrtcReport& nvrtc, co
   return text;
 }
 
-std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, const std::vector<LayerReport>& layers,
-                        const StoreOptions& options) {
+std::string doctor_json(const DriverReport& driver, const NvmlReport& nvml, const NvrtcReport& nvrtc,
+                        const std::vector<LayerReport>& layers, const StoreOptions& options) {
   llvm::json::Array devices, stores;
-  for (const DeviceFacts& facts : driver.devices) {
+  for (auto [index, facts] : llvm::enumerate(driver.devices)) {
+    llvm::json::Object now;
+    if (index < nvml.devices.size()) {
+      now = reading_json(nvml.devices[index]);
+      if (const auto events = nvml.devices[index].clock_events) now["clock_events"] = clock_events_text(*events);
+    }
     devices.push_back(llvm::json::Object{{"ordinal", facts.ordinal},
                                          {"name", facts.name},
+                                         {"bus_id", facts.bus_id},
+                                         {"now", std::move(now)},
                                          {"sm_count", facts.sm_count},
                                          {"memory_bytes", json_count(facts.memory_bytes)},
                                          {"l2_bytes", json_count(facts.l2_bytes)},
@@ -200,6 +251,7 @@ std::string doctor_json(const DriverReport& driver, const NvrtcReport& nvrtc, co
                                       {"build", build_identity()},
                                       {"driver", std::move(driver_json)},
                                       {"devices", std::move(devices)},
+                                      {"nvml", llvm::json::Object{{"path", nvml.path}, {"problem", nvml.problem}}},
                                       {"nvrtc", std::move(nvrtc_json)},
                                       {"store", std::move(stores)},
                                       {"can_compile", nvrtc.problem.empty()},
@@ -213,11 +265,12 @@ Action add_doctor(CLI::App& app) {
   app.add_flag("--json", *json, "print JSON");
   return [json]() -> llvm::Expected<Output> {
     const DriverReport driver = look_at_driver();
+    const NvmlReport nvml = look_at_nvml(driver.devices);
     const NvrtcReport nvrtc = look_at_nvrtc();
     const StoreOptions options = StoreOptions::from_environment();
     const std::vector<LayerReport> layers = look_at_store(options);
     Output output;
-    output.text = *json ? doctor_json(driver, nvrtc, layers, options) : doctor_text(driver, nvrtc, layers, options);
+    output.text = *json ? doctor_json(driver, nvml, nvrtc, layers, options) : doctor_text(driver, nvml, nvrtc, layers, options);
     if (!nvrtc.problem.empty()) {
       output.status = kLacking;
       output.complaint = "no NVRTC: kernels cannot be compiled on this machine";

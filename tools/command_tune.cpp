@@ -15,6 +15,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "ops/json.h"
+#include "runtime/nvml.h"
 #include "tools/cli.h"
 #include "tools/device_runner.h"
 #include "tools/progress.h"
@@ -123,6 +124,8 @@ llvm::Expected<Place> find_place(const Options& options, Builder& builder) {
     driver->device_get_attribute(&core_khz, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, device);
     driver->device_get_attribute(&memory_khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device);
   }
+  auto nvml = tilewright::nvml();
+  place.environment["nvml"] = nvml ? nvml->path : take_error_facts(nvml.takeError()).message;
   place.environment["driver"] = driver->version_text();
   place.environment["device"] = facts->name;
   place.environment["sm_count"] = facts->sm_count;
@@ -242,6 +245,7 @@ llvm::Expected<Tuned> tune_one(const Options& options, const Budget& budget, con
   tune.progress = [&](const TuneProgress& progress) { show_progress(bar, progress, budget.candidates == 0); };
   tune.save = [&](llvm::ArrayRef<Candidate> candidates) { state.save(candidates); };
   tune.interrupted = [] { return interrupted.load(); };
+  tune.say = [&](const std::string& text) { fmt::print(stderr, "tilewright: {}: {}\n", job.graph.name(), text); };
   auto accepts = [&](const ConfigOverrides& config) {
     CompileOptions chosen = compile;
     chosen.overrides = config;
@@ -261,6 +265,7 @@ llvm::Expected<Tuned> tune_one(const Options& options, const Budget& budget, con
   environment["ended"] = tuned.result.ended;
   environment["seconds"] = json_number(tuned.result.seconds);
   environment["sizes"] = dims_text(job.graph, job.dims);
+  environment["conditions"] = llvm::json::Object(tuned.result.conditions);
   environment["floor"] = floor_json(graph_cost(job.graph, job.dims), place.rates);
   if (!tuned.result.winner) {
     tuned.report = {tuned.problem,         {}, tuned.fallback, tuned.result.candidates, {}, std::move(environment), space->identity(),
@@ -273,7 +278,8 @@ llvm::Expected<Tuned> tune_one(const Options& options, const Budget& budget, con
   tuned.report = report_problem(*record);
   if (llvm::Error error = records.write(*record)) return error;
   tuned.record_path = records.options().directory + "/" + record->file_name();
-  if (tuned.result.ended != "interrupted") state.remove();
+  // What others or a lost device cut short may be continued.
+  if (tuned.result.ended == "settled" || tuned.result.ended == "budget") state.remove();
   return tuned;
 }
 
@@ -380,6 +386,12 @@ llvm::Expected<Output> run_tune(const Options& options) {
     output.text += tuned_text(job, *tuned);
     array.push_back(tuned_json(job, *tuned));
     reports.push_back(std::move(tuned->report));
+    if (!tuned->result.lost.empty()) {
+      output.status = kLacking;
+      output.complaint = fmt::format("{}: {}; {}. tune --resume goes on from here", job.file, tuned->result.lost,
+                                     tuned->result.winner ? "the best so far is recorded" : "nothing is recorded");
+      break;
+    }
     if (!tuned->result.winner && output.complaint.empty()) {
       output.status = kBad;
       output.complaint = fmt::format("{}: no candidate passed; the default: {}", job.file,
@@ -394,9 +406,7 @@ llvm::Expected<Output> run_tune(const Options& options) {
   return output;
 }
 
-llvm::Expected<Output> run_helper(const Options& options) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a helper that hangs must not outlive who started it
-  std::signal(SIGINT, SIG_IGN);        // the parent decides what an interrupt ends
+llvm::Expected<Output> serve(const Options& options) {
   auto sized = load_sized(options.files[0], options.dims);
   if (!sized) return sized.takeError();
   CompileOptions compile;
@@ -423,6 +433,16 @@ llvm::Expected<Output> run_helper(const Options& options) {
   LocalTester tester(verifier, *runner);
   if (llvm::Error error = serve_tester(tester, STDIN_FILENO, STDOUT_FILENO)) return error;
   return Output{};
+}
+
+llvm::Expected<Output> run_helper(const Options& options) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a helper that hangs must not outlive who started it
+  std::signal(SIGINT, SIG_IGN);        // the parent decides what an interrupt ends
+  auto served = serve(options);
+  if (served) return served;
+  ErrorFacts facts = take_error_facts(served.takeError());
+  refuse_tester(facts.message, STDOUT_FILENO);  // whoever started this says it, once
+  return Output{"", exit_status(facts.status)};
 }
 
 void add_common(CLI::App& app, Options& options) {

@@ -3,10 +3,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "autotune/timer.h"
 #include "autotune/verifier.h"
 #include "codegen/compile.h"
+#include "runtime/nvml.h"
 #include "tools/device_session.h"
 
 namespace tilewright::cli {
@@ -27,18 +30,30 @@ class DeviceRunner : public CandidateRunner {
                                                               TimingPolicy policy);
   llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
                                               llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) override;
-  llvm::Expected<std::vector<double>> time(const ConfigOverrides& config, unsigned samples) override;
+  llvm::Expected<bool> renew(llvm::ArrayRef<HostTensor> inputs) override;
+  llvm::Expected<TimedSamples> time(const ConfigOverrides& config, unsigned samples) override;
+  ~DeviceRunner() override;
 
  private:
-  struct Timed;  // a candidate loaded for timing
+  struct Fenced;  // a buffer between two fences
+  struct Loaded;  // a candidate
+  struct Kept {   // inputs of a verification
+    std::uint32_t shift_elements = 0;
+    std::vector<Fenced> buffers;
+  };
   DeviceRunner(DeviceSession& session, Builder& builder, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, CompileOptions options,
-               TimingPolicy policy, Stream stream, Event start, Event end, DeviceBuffer flush);
-  llvm::Expected<std::unique_ptr<Program>> load(const ConfigOverrides& config);
-  llvm::Expected<Timed*> timed(const ConfigOverrides& config);
+               TimingPolicy policy, Timer timer);
+  llvm::Expected<Loaded*> load(const ConfigOverrides& config);
+  llvm::Expected<Fenced> make_fenced(std::uint64_t bytes, std::uint64_t shift_bytes) const;
+  llvm::Expected<std::vector<Fenced>> upload(llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) const;
+  // Those on the device; `own` holds what is not worth keeping. Null pointers stand for empty tensors.
+  llvm::Expected<llvm::SmallVector<CUdeviceptr, 8>> inputs_on_device(llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements,
+                                                                     std::vector<Fenced>& own);
+  llvm::Expected<std::vector<HostTensor>> take_outputs(llvm::ArrayRef<TensorSpec> specs, llvm::ArrayRef<Fenced> buffers,
+                                                       llvm::ArrayRef<std::int64_t> dims) const;
   llvm::Error make_buffers();
-  llvm::Error flush(CUstream stream);
-  llvm::Expected<double> time_ms(llvm::function_ref<llvm::Error(CUstream)> work);
-  llvm::Expected<double> sample(Timed& candidate);
+  llvm::Error prepare_timing(Loaded& candidate);
+  llvm::Expected<double> sample(Loaded& candidate, std::vector<DeviceReading>& during);
 
   DeviceSession& session_;
   Builder& builder_;
@@ -46,16 +61,14 @@ class DeviceRunner : public CandidateRunner {
   llvm::SmallVector<std::int64_t, 4> dims_;
   CompileOptions options_;
   TimingPolicy policy_;
-  Stream stream_;
-  Event start_, end_;
-  DeviceBuffer flush_;
+  Timer timer_;
+  std::optional<DeviceSensor> sensor_;
   std::vector<DeviceBuffer> buffers_;  // of timing: inputs and outputs of the real size, shared by all candidates
   llvm::SmallVector<CUdeviceptr, 8> inputs_, outputs_;
   std::map<std::uint64_t, GraphExec> flushes_;  // by the number of flushes in it
-  std::map<ConfigOverrides, std::unique_ptr<Timed>> loaded_;
-
- public:
-  ~DeviceRunner() override;
+  std::map<ConfigOverrides, std::unique_ptr<Loaded>> loaded_;
+  std::map<const HostTensor*, Kept> kept_;  // by where the inputs lie on the host
+  std::uint64_t may_keep_bytes_ = 0;        // besides what is kept
 };
 
 }  // namespace tilewright::cli

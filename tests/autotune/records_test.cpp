@@ -200,7 +200,9 @@ class PlantedRunner : public CandidateRunner {
     }
     return std::vector<HostTensor>{std::move(y)};
   }
-  llvm::Expected<std::vector<double>> time(const ConfigOverrides&, unsigned samples) override { return std::vector<double>(samples, 1.0); }
+  llvm::Expected<TimedSamples> time(const ConfigOverrides&, unsigned samples) override {
+    return TimedSamples{std::vector<double>(samples, 1.0), {}, {}};
+  }
 
  private:
   const Graph& graph_;

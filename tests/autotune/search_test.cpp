@@ -64,10 +64,16 @@ class FakeTester : public CandidateTester {
     return trial;
   }
   llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) override {
+    if (lost_after > 0 && ++timings > lost_after) return make_error(Status::kMissing, "no device");
     Trial trial;
-    trial.samples_us = timer_.samples(bowl_us(config), samples);
+    trial.timed.us = timer_.samples(bowl_us(config), samples);
+    if (disturb) {
+      for (double& sample : trial.timed.us) sample *= disturb();
+    }
     return trial;
   }
+  int lost_after = 0, timings = 0;       // 0: never
+  std::function<double()> disturb = {};  // factor of a sample's time
   std::map<ConfigOverrides, Fate> plants;
   bool passing = true;
   int verifications = 0;
@@ -185,6 +191,86 @@ TEST_CASE("search: an interrupted run gives the best so far, and continuing ends
   REQUIRE(rest.winner.has_value());
   CHECK(rest.winner->config() == all.winner->config());
   CHECK(second.tester.verifications <= 60 - 17 + 1);
+}
+
+TEST_CASE("search: a lost device leaves the best so far, and continuing finds the same winner", "[autotune]") {
+  Bench whole;
+  const TuneResult all = whole.run(local(60));
+  for (int lost_after : {1, 20, 60}) {  // in the search, in the search, in the final rounds
+    Bench first;
+    first.tester.lost_after = lost_after;
+    std::vector<Candidate> saved;
+    TuneOptions options = local(60);
+    options.save = [&](llvm::ArrayRef<Candidate> candidates) { saved.assign(candidates.begin(), candidates.end()); };
+    const TuneResult part = first.run(options);
+    CHECK(part.ended == "device lost");
+    CHECK(part.lost.find("no device") != std::string::npos);
+    REQUIRE(part.winner.has_value());
+    for (const Candidate& c : saved) CHECK((c.fate == Fate::kMeasured || c.fate == Fate::kPruned));
+    Bench second;
+    TuneOptions more = local(60);
+    more.known = saved;
+    const TuneResult rest = second.run(more);
+    CHECK(rest.lost.empty());
+    REQUIRE(rest.winner.has_value());
+    CHECK(rest.winner->config() == all.winner->config());
+  }
+}
+
+TEST_CASE("search: a device that is not there from the start is an error", "[autotune]") {
+  class Absent : public CandidateTester {
+    llvm::Expected<Trial> verify(const ConfigOverrides&) override { return make_error(Status::kMissing, "no device"); }
+    llvm::Expected<Trial> time(const ConfigOverrides&, unsigned) override { return make_error(Status::kMissing, "no device"); }
+  } absent;
+  Bench bench;
+  Search search(
+      bench.space, [](const ConfigOverrides&) { return true; }, bench.pool, absent, bench.verifier, local(12));
+  auto result = search.run();
+  REQUIRE_FALSE(static_cast<bool>(result));
+  CHECK(take_error_facts(result.takeError()).status == Status::kMissing);
+}
+
+TEST_CASE("search: other work on the device for a while is waited for and changes no winner", "[autotune]") {
+  Bench bench;
+  int samples = 0;
+  double waited_s = 0;
+  std::vector<std::string> said;
+  bool busy = false;
+  // Another process works in two spells, in the search and in the final rounds, each until it was waited for.
+  bench.tester.disturb = [&] {
+    ++samples;
+    if (samples == 40 || samples == 200) busy = true;
+    return busy && samples % 2 == 0 ? 1.9 : 1.0;
+  };
+  TuneOptions options = local(50);
+  options.wait = [&](double seconds) {
+    waited_s += seconds;
+    busy = false;
+  };
+  options.say = [&](const std::string& text) { said.push_back(text); };
+  const TuneResult result = bench.run(options);
+  CHECK(result.ended == "budget");
+  REQUIRE(result.winner.has_value());
+  CHECK(result.winner->config() == kBest);
+  CHECK(said.size() == 1);
+  CHECK(waited_s > 0);
+  CHECK(result.conditions.getObject("repeated")->getInteger("busy").value_or(0) >= 2);
+  for (const Candidate& c : result.candidates) {
+    for (double us : c.samples_us) CHECK(us < 1.5 * bowl_us(c.config));
+  }
+}
+
+TEST_CASE("search: other work that does not end ends the search with what there is", "[autotune]") {
+  Bench bench;
+  int samples = 0;
+  bench.tester.disturb = [&] { return ++samples > 30 && samples % 3 == 0 ? 2.5 : 1.0; };
+  TuneOptions options = local(60);
+  options.wait = [](double) {};
+  const TuneResult result = bench.run(options);
+  CHECK(result.ended == "busy");
+  CHECK(result.candidates.size() < 60);
+  CHECK(result.winner.has_value());
+  CHECK(result.conditions.getObject("kept")->getInteger("busy") == 3);
 }
 
 TEST_CASE("search: a budget of no time still tries the default", "[autotune]") {
