@@ -20,8 +20,8 @@ std::vector<double> SimulatedTimer::samples(double true_us, unsigned count) {
 }
 
 HostRunner::HostRunner(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, CompileOptions options, const Target& target, double noise,
-                       std::uint64_t seed)
-    : graph_(graph), dims_(dims), options_(std::move(options)), target_(target), timer_(noise, seed), builder_(make_host_builder()) {}
+                       std::uint64_t seed, std::unique_ptr<HostBuilder> builder)
+    : graph_(graph), dims_(dims), options_(std::move(options)), target_(target), timer_(noise, seed), builder_(std::move(builder)) {}
 
 llvm::Expected<std::vector<HostTensor>> HostRunner::run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
                                                         llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) {

@@ -21,11 +21,11 @@ class SimulatedTimer {
   std::uint64_t state_;
 };
 
-// Runs candidates by run_on_host; times are predict_us() with noise. The graph must outlive it.
+// Runs candidates by run_on_host, kernels by `builder`; times are predict_us() with noise. The graph must outlive it.
 class HostRunner : public CandidateRunner {
  public:
   HostRunner(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, CompileOptions options, const Target& target, double noise,
-             std::uint64_t seed);
+             std::uint64_t seed, std::unique_ptr<HostBuilder> builder = make_host_builder());
   llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
                                               llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements) override;
   llvm::Expected<TimedSamples> time(const ConfigOverrides& config, unsigned samples) override;
