@@ -54,9 +54,8 @@ struct Streaming {
   using Index = typename Hooks::Index;
   // Planes the next output plane adds to the ring: with a stride beyond the kernel's span some are never looked at.
   static constexpr int kNewPlanes = min_of(kConfig.stride[L::kZ], L::kSpan);
-  // Where a turn adds one plane, the loop over output planes also loads the first window, in turns that multiply nothing: loading is there
-  // once.
-  static constexpr int kFirstTurns = kConfig.stride[L::kZ] == 1 && !L::kOnePlane ? L::kSpan : 0;
+  // With prefetch the loop over output planes also loads the first window, in turns that multiply nothing: loading is there once.
+  static constexpr int kFirstTurns = kConfig.prefetch && !L::kOnePlane ? L::kSpan : 0;
   using Prefetched = PlanePart<kConfig, Hooks, kConfig.prefetch ? L::kPositions : 1, kConfig.prefetch ? L::kChunkWords : 1>;
 
   const Hooks& hooks;
