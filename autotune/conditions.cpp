@@ -128,13 +128,16 @@ void SteadyTester::keep(const ConfigOverrides& config, const TimedSamples& timed
   }
 }
 
-bool SteadyTester::may_repeat() const { return !options_.may_repeat || options_.may_repeat(); }
-
 // Clocks come back at once; heat and other work take a while.
-void SteadyTester::wait(Trouble trouble, unsigned attempt) const {
+bool SteadyTester::wait(Trouble trouble, unsigned attempt) const {
   const double seconds = (trouble == Trouble::kSlowClock ? 0.02 : 0.5) * static_cast<double>(1u << attempt);
-  if (options_.wait) return options_.wait(seconds);
-  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  if (options_.may_repeat && !options_.may_repeat(seconds)) return false;
+  if (options_.wait) {
+    options_.wait(seconds);
+  } else {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
+  return true;
 }
 
 void SteadyTester::say(Trouble trouble, std::uint64_t events) {
@@ -165,9 +168,8 @@ llvm::Expected<Trial> SteadyTester::time(const ConfigOverrides& config, unsigned
     std::uint64_t events = 0;
     for (const DeviceReading& reading : trial->timed.during) events |= reading.clock_events.value_or(0) & kThrottleEvents;
     say(trouble, events);
-    if (attempt < options_.most_repeats && in_a_row_ < options_.most_in_a_row && may_repeat()) {
+    if (attempt < options_.most_repeats && in_a_row_ < options_.most_in_a_row && wait(trouble, attempt)) {
       ++repeated_.of[static_cast<std::size_t>(trouble)];
-      wait(trouble, attempt);
       continue;
     }
     ++kept_.of[static_cast<std::size_t>(trouble)];
@@ -189,7 +191,7 @@ Round SteadyTester::end_round(llvm::ArrayRef<double> ratios) {
   if (round == Round::kEarlierBusy) return round;
   if (++busy_rounds_ > options_.most_repeats) {
     busy_ = true;
-  } else if (may_repeat()) {
+  } else {
     wait(Trouble::kBusy, busy_rounds_);
   }
   return round;

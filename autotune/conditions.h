@@ -67,11 +67,11 @@ class ConditionsLog {
 };
 
 struct SteadyOptions {
-  unsigned most_repeats = 3;                         // of one set of samples, or of one round
-  unsigned most_in_a_row = 3;                        // sets kept in spite of trouble before repeating is given up as of no use
-  std::function<void(double seconds)> wait = {};     // empty: sleeps
-  std::function<bool()> may_repeat = {};             // false: there is no time left for it
-  std::function<void(const std::string&)> say = {};  // once for each kind of trouble
+  unsigned most_repeats = 3;                           // of one set of samples, or of one round
+  unsigned most_in_a_row = 3;                          // sets kept in spite of trouble before repeating is given up as of no use
+  std::function<void(double seconds)> wait = {};       // empty: sleeps
+  std::function<bool(double wait_s)> may_repeat = {};  // false: there is no time left for it
+  std::function<void(const std::string&)> say = {};    // once for each kind of trouble
 };
 
 // A tester whose samples are taken again, a few times, when they were taken under bad conditions. What could not be helped is kept and
@@ -99,8 +99,8 @@ class SteadyTester : public CandidateTester {
   Trouble judge(const ConfigOverrides& config, const TimedSamples& timed) const;
   void keep(const ConfigOverrides& config, const TimedSamples& timed);
   void say(Trouble trouble, std::uint64_t events);
-  bool may_repeat() const;
-  void wait(Trouble trouble, unsigned attempt) const;
+  // After a while that grows with the attempts; false at once where there is no time for it.
+  bool wait(Trouble trouble, unsigned attempt) const;
 
   CandidateTester& inner_;
   SteadyOptions options_;

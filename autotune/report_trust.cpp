@@ -102,6 +102,23 @@ void fates(Statements& out, const ReportView& view) {
         fmt::format("Of {}: {}. None of them can win; reasons are below.", count_text(total, "candidate"), fmt::join(harmful, ", ")));
 }
 
+// "2 busy, 1 throttled"; "" for none.
+std::string troubles(const llvm::json::Object* counts) {
+  std::vector<std::string> parts;
+  if (counts == nullptr) return "";
+  for (const auto& [trouble, count] : *counts) parts.push_back(fmt::format("{} {}", count.getAsInteger().value_or(0), trouble.str()));
+  llvm::sort(parts);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+void conditions(Statements& out, const llvm::json::Object* seen) {
+  if (seen == nullptr) return;
+  if (const std::string kept = troubles(seen->getObject("kept")); !kept.empty())
+    out.doubtful(fmt::format("Sets of samples taken under bad conditions, repeated in vain and kept: {}.", kept));
+  if (const std::string repeated = troubles(seen->getObject("repeated")); !repeated.empty())
+    out.good(fmt::format("Samples taken under bad conditions were thrown away and taken again: {}.", repeated));
+}
+
 }  // namespace
 
 std::string trust_list(const ReportView& view) {
@@ -121,6 +138,7 @@ std::string trust_list(const ReportView& view) {
           "The winner is faster than the floor: part of the data was served by caches, or the bandwidth is not that of this device.");
   }
   fates(out, view);
+  conditions(out, source.environment.getObject("conditions"));
   const std::string ended = source.environment.getString("ended").value_or("").str();
   if (ended == "settled") out.good("The search ended by itself.");
   if (!ended.empty() && ended != "settled") out.doubtful(fmt::format("The search was ended by: {}.", ended));

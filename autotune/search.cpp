@@ -28,7 +28,10 @@ Search::Search(const Space& space, Accepts accepts, CompilePool& pool, Candidate
       verifier_(verifier),
       options_(std::move(options)),
       tester_(tester, {.wait = options_.wait,
-                       .may_repeat = [this] { return !(options_.interrupted && options_.interrupted()) && seconds() < options_.budget_s; },
+                       .may_repeat =
+                           [this](double wait_s) {
+                             return !(options_.interrupted && options_.interrupted()) && seconds() + wait_s < options_.budget_s;
+                           },
                        .say = options_.say}),
       random_state_(options_.seed) {
   for (auto [index, candidate] : llvm::enumerate(options_.known)) known_[candidate.config] = index;

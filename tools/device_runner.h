@@ -1,6 +1,7 @@
 // Candidates on a GPU: launches into fenced, poisoned buffers, times by graph replay.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -53,6 +54,7 @@ class DeviceRunner : public CandidateRunner {
                                                        llvm::ArrayRef<std::int64_t> dims) const;
   llvm::Error make_buffers();
   llvm::Error prepare_timing(Loaded& candidate);
+  llvm::Error warm_up(Loaded& candidate);
   llvm::Expected<double> sample(Loaded& candidate, std::vector<DeviceReading>& during);
 
   DeviceSession& session_;
@@ -69,6 +71,7 @@ class DeviceRunner : public CandidateRunner {
   std::map<ConfigOverrides, std::unique_ptr<Loaded>> loaded_;
   std::map<const HostTensor*, Kept> kept_;  // by where the inputs lie on the host
   std::uint64_t may_keep_bytes_ = 0;        // besides what is kept
+  std::chrono::steady_clock::time_point last_sample_;
 };
 
 }  // namespace tilewright::cli

@@ -38,7 +38,7 @@ class Scripted : public CandidateTester {
 struct Bench {
   Bench()
       : tester(inner, {.wait = [this](double seconds) { waited_s += seconds; },
-                       .may_repeat = [this] { return time_left; },
+                       .may_repeat = [this](double) { return time_left; },
                        .say = [this](const std::string& text) { said.push_back(text); }}) {}
   Trial time(std::int64_t config = 0) {
     auto trial = tester.time({{"c", config}}, 3);

@@ -210,7 +210,54 @@ class PlantedRunner : public CandidateRunner {
   int runs_ = 0;
 };
 
+// Keeps the inputs it was given first, as a device would, and lets one candidate spoil them after it is done.
+class KeepingRunner : public CandidateRunner {
+ public:
+  KeepingRunner(const Graph& graph, ConfigOverrides spoiler) : graph_(graph), spoiler_(std::move(spoiler)) {}
+  llvm::Expected<std::vector<HostTensor>> run(const ConfigOverrides& config, llvm::ArrayRef<std::int64_t> dims,
+                                              llvm::ArrayRef<HostTensor> inputs, std::uint32_t) override {
+    std::vector<HostTensor>& kept = kept_.try_emplace(inputs.data(), inputs.begin(), inputs.end()).first->second;
+    auto wanted = evaluate_reference(graph_, kept, dims);
+    if (!wanted) return wanted.takeError();
+    HostTensor y = HostTensor::make(DType::kF32, (*wanted)[0].shape);
+    for (std::int64_t i = 0; i < y.element_count(); ++i) y.set(i, (*wanted)[0].values[static_cast<std::size_t>(i)]);
+    if (config == spoiler_) kept[0].set(3, 1e6);
+    return std::vector<HostTensor>{std::move(y)};
+  }
+  llvm::Expected<bool> renew(llvm::ArrayRef<HostTensor> inputs) override {
+    std::vector<HostTensor>& kept = kept_.at(inputs.data());
+    const bool changed = kept[0].bytes != inputs[0].bytes;
+    kept.assign(inputs.begin(), inputs.end());
+    renewed += changed;
+    return changed;
+  }
+  llvm::Expected<TimedSamples> time(const ConfigOverrides&, unsigned) override { return TimedSamples{}; }
+  int renewed = 0;
+
+ private:
+  const Graph& graph_;
+  ConfigOverrides spoiler_;
+  std::map<const HostTensor*, std::vector<HostTensor>> kept_;
+};
+
 }  // namespace
+
+TEST_CASE("verifier: a candidate that spoils kept inputs brings none of the next down", "[autotune]") {
+  const Graph graph = graph_of();
+  const std::vector<std::int64_t> dims{100};
+  Verifier verifier(graph, dims);
+  const ConfigOverrides spoiler{{"a", 1}};
+  KeepingRunner runner(graph, spoiler);
+  auto passes = [&](const ConfigOverrides& config) {
+    auto report = verifier.check(config, runner);
+    REQUIRE(static_cast<bool>(report));
+    return !take_error_facts(verifier.accept(config, *report).takeError()).message.size();
+  };
+  CHECK(passes(kWinner));
+  passes(spoiler);
+  CHECK(passes(kWinner));
+  CHECK(runner.renewed > 0);
+}
 
 TEST_CASE("verifier: planted faults are found and named", "[autotune]") {
   const Graph graph = graph_of();

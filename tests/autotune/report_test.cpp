@@ -139,12 +139,16 @@ TEST_CASE("report: what speaks against a tuning is said", "[autotune]") {
   ReportProblem slower = crowded_labels();
   slower.candidates[0].samples_us = {15, 15, 15};
   slower.environment["ended"] = "budget";
+  slower.environment["conditions"] =
+      llvm::json::Object{{"repeated", llvm::json::Object{{"busy", 3}}}, {"kept", llvm::json::Object{{"throttled", 2}, {"busy", 1}}}};
   slower.problem.policy = "simulated";
   const std::string page = report_html(slower);
   CHECK(contains(page, "The default is faster than the winner"));
   CHECK(contains(page, "slower than the fastest candidate"));
   CHECK(contains(page, "ended by: budget"));
   CHECK(contains(page, "Times are simulated"));
+  CHECK(contains(page, "repeated in vain and kept: 1 busy, 2 throttled."));
+  CHECK(contains(page, "thrown away and taken again: 3 busy."));
   ReportProblem fast = crowded_labels();
   fast.candidates[1].samples_us = {10, 10, 10};
   CHECK(contains(report_html(fast), "faster than the floor"));

@@ -99,7 +99,7 @@ TEST_CASE("helper: one that cannot begin once is no loss", "[autotune]") {
   const tests::ScratchDirectory scratch;
   HelperOptions options = shell();
   options.pause_s = 0.001;
-  options.arguments = {"-c", fmt::format("if mkdir {}; then exit 1; fi; {}", scratch.path("second"), kScript)};
+  options.arguments = {"-c", fmt::format("if mkdir {} 2>/dev/null; then exit 1; fi; {}", scratch.path("second"), kScript)};
   HelperTester tester(options);
   CHECK(trial_of(tester, 0).fate == Fate::kMeasured);
   CHECK(tester.starts() == 2);
@@ -111,7 +111,7 @@ TEST_CASE("helper: after a crash a fresh one must begin before the candidate is 
   options.pause_s = 0.001;
   // The first helper works; the device is lost when its candidate crashes.
   options.arguments = {"-c",
-                       fmt::format("if ! mkdir {}; then echo '{{\"error\":\"no device\"}}'; exit; fi; {}", scratch.path("first"), kScript)};
+                       fmt::format("if ! mkdir {} 2>/dev/null; then echo '{{\"error\":\"no device\"}}'; exit; fi; {}", scratch.path("first"), kScript)};
   HelperTester tester(options);
   CHECK(trial_of(tester, 0).fate == Fate::kMeasured);
   auto lost = tester.time({{"mode", 1}}, 1);

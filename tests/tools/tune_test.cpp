@@ -1,6 +1,9 @@
 // tilewright tune and records, on a machine without a GPU: kernels on the CPU, simulated times.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <thread>
 
 #include "tests/catch.h"
 #include "tests/tools/tool_process.h"
@@ -66,6 +69,40 @@ TEST_CASE("tune: a few candidates on the CPU become a record that the records co
   const ToolRun bad = run_tool({"records", "ls"}, home.environment);
   CHECK(bad.status == 1);
   CHECK(contains(bad.out, "(ignored)"));
+}
+
+// Once `states` holds an unfinished tuning: takes the description away and ends the helper that works on it, as if the device were gone.
+void lose_helper(const std::string& states, const std::string& file) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (int i = 0; i < 6000; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10))) {
+    if (!fs::exists(states) || fs::is_empty(states, ignored)) continue;
+    fs::rename(file, file + ".away");
+    for (const auto& process : fs::directory_iterator("/proc", ignored)) {
+      const std::string words = file_text(process.path().string() + "/cmdline");
+      if (contains(words, "tune-helper") && contains(words, file)) ::kill(std::stoi(process.path().filename().string()), SIGKILL);
+    }
+    return;
+  }
+}
+
+TEST_CASE("tune: when no helper can begin any more, the best so far is kept and the status is 3; --resume goes on", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  std::thread breaker([&] { lose_helper(home.scratch.path("records/unfinished"), home.file); });
+  const ToolRun lost = home.tune({"--budget", "40c"});
+  breaker.join();
+  CHECK(lost.status == 3);
+  CHECK(contains(lost.out, "device lost"));
+  CHECK(contains(lost.err, "3 helper processes could not begin"));
+  CHECK(contains(lost.err, "--resume"));
+  CHECK(home.record_count() == 1);
+  REQUIRE_FALSE(std::filesystem::is_empty(home.scratch.path("records/unfinished")));
+  CHECK_FALSE(contains(lost.out, "crashed"));
+  std::filesystem::rename(home.file + ".away", home.file);
+  const ToolRun resumed = home.tune({"--budget", "3c", "--resume"});
+  CHECK(resumed.status == 0);
+  CHECK(contains(resumed.out, "winner"));
 }
 
 TEST_CASE("tune: bad budgets, policies and files are refused before anything runs", "[tools]") {
