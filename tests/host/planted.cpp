@@ -59,6 +59,9 @@ constexpr Planted kPlanted[] = {
      "which leaves out the lane itself|warp divergence"},
     {"lock taken twice: waits for a word that nobody writes",
      "if (i == 0) { while (ptx::ld_relaxed_gpu_global_u64(words) != BUG * 1ull) {} } out[i] = in[i];", "deadlock: waits for a word"},
+    {"the same, sleeping meanwhile",
+     "if (i == 0) { while (ptx::ld_relaxed_gpu_global_u64(words) != BUG * 1ull) __nanosleep(40); } __nanosleep(40); out[i] = in[i];",
+     "deadlock: waits for a word"},
     {"block that waits for one that never signals",
      "if (blockIdx.x == 1 && i == 0) ptx::st_relaxed_gpu_global_u64(words, 1 - BUG);"
      "if (blockIdx.x == 0 && i == 0) { while (ptx::ld_relaxed_gpu_global_u64(words) != 1) {} ptx::st_relaxed_gpu_global_u64(words, 0); }"

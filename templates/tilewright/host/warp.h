@@ -24,7 +24,7 @@ TW_HOST_PRIMITIVE void bar_arrive(unsigned id, unsigned threads, const char* fil
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-inline void __nanosleep(unsigned) { ::tw::host::table->yield(TW_HOST_WHERE); }
+TW_HOST_PRIMITIVE void __nanosleep(unsigned) { ::tw::host::table->yield(TW_HOST_WHERE); }
 TW_HOST_PRIMITIVE void __trap() { ::tw::host::table->fail("__trap", TW_HOST_WHERE); }
 
 namespace tw::host {
