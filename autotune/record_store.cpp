@@ -1,6 +1,4 @@
 // Files of records: layers, lookup, merge.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -10,10 +8,9 @@
 #include "autotune/records.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 #include "runtime/error.h"
+#include "runtime/files.h"
 
 namespace tilewright {
 namespace {
@@ -43,16 +40,25 @@ bool same_problem(const RecordProblem& a, const RecordProblem& b) {
   return a.signature == b.signature && a.policy == b.policy && a.fuse == b.fuse;
 }
 
-Match match_of(const RecordProblem& have, const RecordProblem& want) {
-  if ((!want.device.empty() && have.device != want.device) || have.target != want.target) return Match::kOtherDevice;
-  if (have.dims == want.dims) return Match::kExact;
-  return have.bucket == want.bucket ? Match::kBucket : Match::kNearest;
+bool same_device(const RecordProblem& have, const RecordProblem& want) {
+  return (want.device.empty() || have.device == want.device) && have.target == want.target;
+}
+
+void add_splits(const RecordProblem& problem, std::vector<BucketSplit>& splits) {
+  for (const BucketSplit& split : problem.splits) {
+    if (llvm::none_of(splits, [&](const BucketSplit& known) { return known.bucket == split.bucket; })) splits.push_back(split);
+  }
+}
+
+std::vector<std::string> directories_of(const RecordStore::Options& options) {
+  std::vector<std::string> directories{options.directory};
+  directories.insert(directories.end(), options.layers.begin(), options.layers.end());
+  return directories;
 }
 
 }  // namespace
 
-RecordStore::Options RecordStore::Options::from_environment() {
-  const StoreOptions store = StoreOptions::from_environment();
+RecordStore::Options RecordStore::Options::from_environment(const StoreOptions& store) {
   Options options;
   const char* directory = std::getenv("TILEWRIGHT_RECORDS_DIR");
   if (directory != nullptr && *directory != '\0') {
@@ -71,12 +77,7 @@ llvm::Error RecordStore::write(const TuningRecord& record) const {
   if (std::error_code error = llvm::sys::fs::create_directories(options_.directory))
     return make_error(Status::kIo, "records: cannot make {}: {}", options_.directory, error.message());
   const std::string path = options_.directory + "/" + record.file_name();
-  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream& os) {
-    os << record.text();
-    return llvm::Error::success();
-  });
-  if (error) return make_error(Status::kIo, "records: cannot write {}: {}", path, llvm::toString(std::move(error)));
-  return llvm::Error::success();
+  return prefix_error(replace_file(path, record.text()), "records: ");
 }
 
 llvm::Expected<TuningRecord> read_record(const std::string& path) {
@@ -87,48 +88,70 @@ llvm::Expected<TuningRecord> read_record(const std::string& path) {
   return record;
 }
 
-RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::StringRef space) const {
-  RecordHit hit;
-  double nearest = std::numeric_limits<double>::infinity();
-  std::vector<std::string> directories{options_.directory};
-  directories.insert(directories.end(), options_.layers.begin(), options_.layers.end());
-  for (const std::string& directory : directories) {
-    for (const std::string& path : record_files(directory)) {
+std::vector<RecordStore::Stored> RecordStore::of_graph(const RecordProblem& problem, llvm::StringRef space,
+                                                       std::vector<std::string>& notes) const {
+  std::vector<Stored> found;
+  for (const std::string& directory : directories_of(options_)) {
+    for (std::string& path : record_files(directory)) {
       if (!llvm::StringRef(fs::path(path).filename().string()).starts_with(problem.signature)) continue;
       auto record = read_record(path);
       if (!record) {
-        hit.notes.push_back(take_error_facts(record.takeError()).message + "; ignored");
-        continue;
+        notes.push_back(take_error_facts(record.takeError()).message + "; ignored");
+      } else if (record->problem().signature == problem.signature && record->space() != space) {
+        notes.push_back(fmt::format("{}: its template's space has changed; ignored, tune again", path));
+      } else if (record->problem().signature == problem.signature) {
+        found.push_back({std::move(*record), std::move(path)});
       }
-      if (!same_problem(record->problem(), problem)) continue;
-      if (record->space() != space) {
-        hit.notes.push_back(fmt::format("{}: its template's space has changed; ignored, tune again", path));
-        continue;
-      }
-      const Match match = match_of(record->problem(), problem);
-      const double apart = distance(record->problem().dims, problem.dims);
-      // Earlier layers go first among equals.
-      if (match > hit.match || (match == hit.match && !(apart < nearest))) continue;
-      hit.match = match;
-      hit.config = record->winner();
-      hit.path = path;
-      nearest = apart;
     }
+  }
+  return found;
+}
+
+RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const {
+  RecordHit hit;
+  std::vector<Stored> stored = of_graph(problem, space, hit.notes);
+  llvm::erase_if(stored, [&](const Stored& s) { return !same_problem(s.record.problem(), problem); });
+  std::vector<BucketSplit> splits;
+  for (const Stored& s : stored) {
+    if (same_device(s.record.problem(), problem)) add_splits(s.record.problem(), splits);
+  }
+  const Bucket bucket = bucket_of(symbols, problem.dims, splits);
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const auto& [record, path] : stored) {
+    const RecordProblem& have = record.problem();
+    if (have.dims.size() != problem.dims.size()) continue;
+    Match match = Match::kNearest;
+    if (!same_device(have, problem)) {
+      match = Match::kOtherDevice;
+    } else if (have.dims == problem.dims) {
+      match = Match::kExact;
+    } else if (bucket_of(symbols, have.dims, splits) == bucket) {
+      match = Match::kBucket;
+    }
+    const double apart = distance(have.dims, problem.dims);
+    // Earlier layers go first among equals.
+    if (match > hit.match || (match == hit.match && !(apart < nearest))) continue;
+    hit.match = match;
+    hit.config = record.winner();
+    hit.path = path;
+    nearest = apart;
   }
   return hit;
 }
 
-std::vector<TuningRecord> RecordStore::related(const RecordProblem& problem, llvm::StringRef space) const {
-  std::vector<TuningRecord> records;
-  for (const RecordListing& listing : list()) {
-    if (!listing.problem.empty()) continue;
-    auto record = read_record(listing.path);
-    if (!record) {
-      llvm::consumeError(record.takeError());
-      continue;
-    }
-    if (record->problem().signature == problem.signature && record->space() == space) records.push_back(std::move(*record));
+std::vector<BucketSplit> RecordStore::splits(const RecordProblem& problem, llvm::StringRef space) const {
+  std::vector<std::string> notes;
+  std::vector<BucketSplit> splits;
+  for (const Stored& s : of_graph(problem, space, notes)) {
+    if (same_problem(s.record.problem(), problem) && same_device(s.record.problem(), problem)) add_splits(s.record.problem(), splits);
   }
+  return splits;
+}
+
+std::vector<TuningRecord> RecordStore::related(const RecordProblem& problem, llvm::StringRef space) const {
+  std::vector<std::string> notes;
+  std::vector<TuningRecord> records;
+  for (Stored& s : of_graph(problem, space, notes)) records.push_back(std::move(s.record));
   llvm::stable_sort(records, [&](const TuningRecord& a, const TuningRecord& b) {
     return distance(a.problem().dims, problem.dims) < distance(b.problem().dims, problem.dims);
   });
@@ -137,9 +160,7 @@ std::vector<TuningRecord> RecordStore::related(const RecordProblem& problem, llv
 
 std::vector<RecordListing> RecordStore::list() const {
   std::vector<RecordListing> listings;
-  std::vector<std::string> directories{options_.directory};
-  directories.insert(directories.end(), options_.layers.begin(), options_.layers.end());
-  for (const std::string& directory : directories) {
+  for (const std::string& directory : directories_of(options_)) {
     for (std::string& path : record_files(directory)) {
       auto record = read_record(path);
       std::string problem = record ? "" : take_error_facts(record.takeError()).message;

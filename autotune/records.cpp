@@ -1,10 +1,5 @@
 #include "autotune/records.h"
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
-
 #include "codegen/embedded_templates.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -16,25 +11,17 @@ namespace tilewright {
 namespace {
 
 llvm::json::Object problem_json(const RecordProblem& problem) {
+  llvm::json::Array splits;
+  for (const BucketSplit& split : problem.splits) splits.push_back(split_json(split));
   return llvm::json::Object{{"name", problem.name},
                             {"signature", problem.signature},
                             {"dims", llvm::json::Array(llvm::ArrayRef<std::int64_t>(problem.dims))},
-                            {"bucket", llvm::json::Array(llvm::ArrayRef<std::int64_t>(problem.bucket))},
+                            {"bucket", bucket_json(problem.bucket)},
+                            {"splits", std::move(splits)},
                             {"device", problem.device},
                             {"target", problem.target},
                             {"policy", problem.policy},
                             {"fuse", problem.fuse}};
-}
-
-llvm::Expected<llvm::SmallVector<std::int64_t, 4>> parse_dims(const llvm::json::Array* array) {
-  if (array == nullptr) return make_error(Status::kCorrupt, "record: dims are missing");
-  llvm::SmallVector<std::int64_t, 4> dims;
-  for (const llvm::json::Value& value : *array) {
-    const auto number = value.getAsInteger();
-    if (!number) return make_error(Status::kCorrupt, "record: a dimension is no integer");
-    dims.push_back(*number);
-  }
-  return dims;
 }
 
 llvm::Expected<RecordProblem> parse_problem(const llvm::json::Object* object) {
@@ -50,9 +37,16 @@ llvm::Expected<RecordProblem> parse_problem(const llvm::json::Object* object) {
   auto dims = parse_dims(object->getArray("dims"));
   if (!dims) return dims.takeError();
   problem.dims = std::move(*dims);
-  auto bucket = parse_dims(object->getArray("bucket"));
+  auto bucket = parse_bucket(object->get("bucket"));
   if (!bucket) return bucket.takeError();
   problem.bucket = std::move(*bucket);
+  if (const llvm::json::Array* splits = object->getArray("splits")) {
+    for (const llvm::json::Value& value : *splits) {
+      auto split = parse_split(value);
+      if (!split) return split.takeError();
+      problem.splits.push_back(std::move(*split));
+    }
+  }
   if (problem.signature.empty() || problem.device.empty() || problem.policy.empty())
     return make_error(Status::kCorrupt, "record: signature, device or policy is missing");
   return problem;
@@ -60,23 +54,14 @@ llvm::Expected<RecordProblem> parse_problem(const llvm::json::Object* object) {
 
 }  // namespace
 
-llvm::SmallVector<std::int64_t, 4> bucket_of(llvm::ArrayRef<Symbol> symbols, llvm::ArrayRef<std::int64_t> dims) {
-  llvm::SmallVector<std::int64_t, 4> bucket;
-  for (auto [symbol, value] : llvm::zip_equal(symbols, dims)) {
-    constexpr std::int64_t kLargest = std::int64_t{1} << 62;
-    const auto power = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, 1, kLargest))));
-    bucket.push_back(std::clamp(power, symbol.min, symbol.max));
-  }
-  return bucket;
-}
-
 RecordProblem record_problem(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device, const Target& target,
-                             llvm::StringRef policy, bool fuse) {
+                             llvm::StringRef policy, bool fuse, llvm::ArrayRef<BucketSplit> splits) {
   RecordProblem problem;
   problem.name = graph.name();
   problem.signature = signature(graph);
   problem.dims.assign(dims.begin(), dims.end());
-  problem.bucket = bucket_of(graph.symbols(), dims);
+  problem.bucket = bucket_of(graph.symbols(), dims, splits);
+  problem.splits = splits_on_the_way(graph.symbols(), dims, splits);
   problem.device = device.str();
   problem.target = target.name();
   problem.policy = policy.str();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "autotune/buckets.h"
 #include "autotune/candidate.h"
 #include "autotune/verifier.h"
 #include "llvm/Support/Error.h"
@@ -14,24 +15,23 @@
 namespace tilewright {
 
 // Version of the file format; another is ignored with a note.
-inline constexpr std::int64_t kRecordFormatVersion = 1;
-
-// The bucket of a problem's named dimensions: each value's next power of two, within the dimension's range. Tuning works at the bucket's
-// own dims and dispatch looks them up, both through this function.
-llvm::SmallVector<std::int64_t, 4> bucket_of(llvm::ArrayRef<Symbol> symbols, llvm::ArrayRef<std::int64_t> dims);
+inline constexpr std::int64_t kRecordFormatVersion = 2;
 
 // What a record is about.
 struct RecordProblem {
   std::string name;       // of the description, for people
   std::string signature;  // of the graph
-  llvm::SmallVector<std::int64_t, 4> dims, bucket;
-  std::string device;  // "NVIDIA H200"
-  std::string target;  // "sm_90a"
-  std::string policy;  // "cold", "warm", "plain", "simulated"
+  Dims dims;
+  Bucket bucket;                    // of dims
+  std::vector<BucketSplit> splits;  // that lead to it
+  std::string device;               // "NVIDIA H200"
+  std::string target;               // "sm_90a"
+  std::string policy;               // "cold", "warm", "plain", "simulated"
   bool fuse = true;
 };
+// `splits`: those known of this problem (RecordStore::splits).
 RecordProblem record_problem(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device, const Target& target,
-                             llvm::StringRef policy, bool fuse = true);
+                             llvm::StringRef policy, bool fuse = true, llvm::ArrayRef<BucketSplit> splits = {});
 
 // Made by make_record and read from files alone, so that nothing unverified is ever one.
 class TuningRecord {
@@ -92,21 +92,31 @@ class RecordStore {
     std::string directory;            // writable; "" = none
     std::vector<std::string> layers;  // read-only
     // TILEWRIGHT_RECORDS_DIR, else records/ in the store's directory; records/ in each of the store's layers.
-    static Options from_environment();
+    static Options from_environment(const StoreOptions& store = StoreOptions::from_environment());
   };
   explicit RecordStore(Options options) : options_(std::move(options)) {}
   const Options& options() const { return options_; }
 
   // Writes by rename. Error kIo.
   llvm::Error write(const TuningRecord& record) const;
-  // The record that suits best. `space`: the identity of the problem's space now; a record over another is passed over with a note, as is
-  // what cannot be read. Never fails.
-  RecordHit lookup(const RecordProblem& problem, llvm::StringRef space) const;
+  // The record that suits best: its device and sizes count, the latter by bucket_of() with `symbols` of the graph and the splits of the
+  // records themselves. `space`: the identity of the problem's space now; a record over another is passed over with a note, as is what
+  // cannot be read. Never fails.
+  RecordHit lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const;
+  // How earlier tunings of the problem on this device split its buckets: what lookup goes by.
+  std::vector<BucketSplit> splits(const RecordProblem& problem, llvm::StringRef space) const;
   // Records that may start a search: of the same graph, nearest first.
   std::vector<TuningRecord> related(const RecordProblem& problem, llvm::StringRef space) const;
   std::vector<RecordListing> list() const;
 
  private:
+  struct Stored {
+    TuningRecord record;
+    std::string path;
+  };
+  // Records of the problem's graph over `space`, the directory's before the layers'; `notes` gets what was passed over.
+  std::vector<Stored> of_graph(const RecordProblem& problem, llvm::StringRef space, std::vector<std::string>& notes) const;
+
   Options options_;
 };
 

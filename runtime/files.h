@@ -13,6 +13,9 @@ namespace tilewright {
 llvm::Expected<std::string> read_file(llvm::StringRef path);
 // Into the file itself, where a reader may see half of it: for files of one's own. Error kIo naming path and cause.
 llvm::Error write_in_place(llvm::StringRef path, llvm::StringRef bytes);
+// Into a file beside it that is then renamed over it, so that a reader sees the old bytes or the new, also after a crash of the machine.
+// What is there and no regular file (a pipe, /dev/stdout) is written in place. Touches no signal handler. Error kIo naming path and cause.
+llvm::Error replace_file(llvm::StringRef path, llvm::StringRef bytes);
 
 // A new directory among the system's temporary ones, private to the user; it goes with its contents when this object does.
 class TemporaryDirectory {

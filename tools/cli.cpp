@@ -191,13 +191,4 @@ llvm::Expected<ConfigOverrides> parse_config(llvm::StringRef json) {
   return overrides;
 }
 
-llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes) {
-  llvm::Error error = llvm::writeToOutput(path, [&](llvm::raw_ostream& os) {
-    os << bytes;
-    return llvm::Error::success();
-  });
-  if (!error) return error;
-  return make_error(Status::kIo, "cannot write {}: {}", path, llvm::toString(std::move(error)));
-}
-
 }  // namespace tilewright::cli

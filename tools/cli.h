@@ -84,7 +84,4 @@ llvm::json::Object dims_json(const Graph& graph, llvm::ArrayRef<std::int64_t> di
 // {"block_threads": 256} -> overrides. Error: kInvalidArgument unless it is an object of integers.
 llvm::Expected<ConfigOverrides> parse_config(llvm::StringRef json);
 
-// Writes beside `path` and renames, so that no reader sees half a file. Error: kIo naming path and cause.
-llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);
-
 }  // namespace tilewright::cli

@@ -171,7 +171,7 @@ std::string report_json(const Options& options, const DeviceSession& session, co
 llvm::Expected<Output> deliver(const Options& options, std::string text, std::string json) {
   if (options.json == "-") return Output{std::move(json)};
   if (!options.json.empty()) {
-    if (llvm::Error error = write_file(options.json, json)) return error;
+    if (llvm::Error error = replace_file(options.json, json)) return error;
   }
   return Output{std::move(text)};
 }
@@ -182,7 +182,7 @@ llvm::Expected<Output> run_cold(const Options& options) {
   if (!options.cold_child.empty()) return bench_cold_child(cold, options.cold_child);
   auto output = bench_cold(cold, !options.json.empty());
   if (!output || options.json.empty() || options.json == "-") return output;
-  if (llvm::Error error = write_file(options.json, output->text)) return error;
+  if (llvm::Error error = replace_file(options.json, output->text)) return error;
   return Output{fmt::format("written to {}\n", options.json)};
 }
 

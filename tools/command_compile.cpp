@@ -5,7 +5,7 @@
 #include "runtime/parallel.h"
 #include "tools/cli.h"
 #include "tools/progress.h"
-#include "tools/use_records.h"
+#include "autotune/use_records.h"
 
 namespace tilewright::cli {
 namespace {
@@ -34,6 +34,7 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
   if (!targets) return targets.takeError();
   auto overrides = parse_config(options.config);
   if (!overrides) return overrides.takeError();
+  const RecordStore records(RecordStore::Options::from_environment());
   std::vector<Job> jobs;
   for (const std::string& file : options.files) {
     auto sized = load_sized(file, options.dims);
@@ -44,7 +45,7 @@ llvm::Expected<std::vector<Job>> collect_jobs(const Options& options) {
       compile.plan.fuse = !options.no_fuse;
       compile.device = device_model(target);
       compile.overrides = *overrides;
-      if (compile.overrides.empty()) use_record(*graph, sized->dims, "", target, compile);
+      if (compile.overrides.empty()) use_record(records, *graph, sized->dims, "", target, compile);
       auto prepared = prepare_program(*graph, compile);
       if (!prepared) return prepared.takeError();
       for (KernelSource& source : prepared->sources) jobs.push_back({file, graph->name(), target, std::move(source), nullptr});

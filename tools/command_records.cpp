@@ -137,7 +137,7 @@ llvm::Expected<Output> report(const Options& options) {
   }
   if (problems.empty() && notes.empty()) return make_error(Status::kInvalidArgument, "records: there is none to report on");
   const std::string page = report_html(problems, notes);
-  if (llvm::Error error = write_file(options.out, page)) return error;
+  if (llvm::Error error = replace_file(options.out, page)) return error;
   Output output{
       fmt::format("{}: {}, {}\n", options.out, count_text(problems.size(), "problem"), bytes_text(static_cast<double>(page.size())))};
   if (options.json)

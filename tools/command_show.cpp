@@ -158,7 +158,7 @@ llvm::Expected<std::string> disassemble(const std::string& program, const std::s
     return make_error(Status::kIo, "cannot make a temporary file: {}", error.message());
   }
   llvm::FileRemover remove_text(text_path);
-  if (llvm::Error error = write_file(cubin_path, cubin)) return error;
+  if (llvm::Error error = replace_file(cubin_path, cubin)) return error;
   llvm::SmallVector<llvm::StringRef, 4> arguments{program};
   if (llvm::StringRef(program).ends_with("cuobjdump")) arguments.push_back("-sass");
   arguments.push_back(cubin_path);

@@ -1,5 +1,6 @@
 #include "tools/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,13 @@ namespace {
 constexpr std::chrono::milliseconds kQuiet{1000};  // nothing is said about a task shorter than this
 constexpr std::chrono::milliseconds kRedraw{200};
 constexpr std::size_t kBarWidth = 24;
-constexpr std::size_t kLineWidth = 79;
+
+// Columns a line may take; a full one would wrap.
+std::size_t line_width() {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20;
+  return (known ? size.ws_col : 80) - 1;
+}
 
 }  // namespace
 
@@ -44,6 +51,11 @@ void Progress::advance() {
   done_ = std::min(done_ + 1, total_);
 }
 
+void Progress::reach(std::size_t done) {
+  std::lock_guard lock(mutex_);
+  done_ = std::clamp(done, done_, total_);
+}
+
 void Progress::watch() {
   std::unique_lock lock(mutex_);
   wake_.wait_for(lock, kQuiet, [&] { return finished_; });
@@ -63,7 +75,7 @@ void Progress::draw_bar() {
   const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
   std::string line = fmt::format("{} [{}{}] {}/{} {:.0f} s {}", task_, std::string(filled, '#'), std::string(kBarWidth - filled, ' '),
                                  done_, total_, seconds, label_);
-  if (line.size() > kLineWidth) line.resize(kLineWidth);
+  if (line.size() > line_width()) line.resize(line_width());
   fmt::print(stderr, "\r\x1b[K{}", line);
   std::fflush(stderr);
   drawn_ = true;

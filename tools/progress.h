@@ -22,6 +22,8 @@ class Progress {
   void step(std::string label);
   // One step more is finished.
   void advance();
+  // So many steps are finished; never fewer than before.
+  void reach(std::size_t done);
 
  private:
   void watch();

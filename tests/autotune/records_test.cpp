@@ -28,7 +28,8 @@ Graph graph_of() {
 const ConfigOverrides kWinner{{"block_threads", 128}};
 
 // A record as a tuning at N makes it.
-TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", double us = 5, const std::string& space = "space-1") {
+TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", double us = 5, const std::string& space = "space-1",
+                       llvm::ArrayRef<BucketSplit> splits = {}) {
   const Graph graph = graph_of();
   const std::vector<std::int64_t> dims{n};
   const Verifier verifier(graph, dims);
@@ -41,7 +42,8 @@ TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", doub
   candidate.config = kWinner;
   candidate.fate = Fate::kMeasured;
   candidate.samples_us = {us, us, us};
-  auto record = make_record(record_problem(graph, dims, device, Target{}, "cold"), *verified, {{candidate}, kWinner, space, {}});
+  auto record =
+      make_record(record_problem(graph, dims, device, Target{}, "cold", true, splits), *verified, {{candidate}, kWinner, space, {}});
   if (!record) FAIL(take_error_facts(record.takeError()).message);
   return std::move(*record);
 }
@@ -59,7 +61,7 @@ struct Scratch {
 RecordHit look(const RecordStore& store, std::int64_t n, const std::string& device = "GPU A", const std::string& space = "space-1") {
   const Graph graph = graph_of();
   const std::vector<std::int64_t> dims{n};
-  return store.lookup(record_problem(graph, dims, device, Target{}, "cold"), space);
+  return store.lookup(record_problem(graph, dims, device, Target{}, "cold"), graph.symbols(), space);
 }
 
 void write(const RecordStore& store, const TuningRecord& record) {
@@ -83,15 +85,45 @@ TEST_CASE("records: a lookup says how it matched", "[autotune]") {
   CHECK(look(store, 20).path.find("-100-") != std::string::npos);
 }
 
-TEST_CASE("records: tuning and lookup put a size into the same bucket", "[autotune]") {
+TEST_CASE("records: a lookup goes by the splits that records of the same device carry", "[autotune]") {
+  const Scratch scratch;
+  const RecordStore store({scratch.path, {}});
   const Graph graph = graph_of();
-  for (std::int64_t n : {1, 2, 3, 64, 65, 100, 4096}) {
-    const std::vector<std::int64_t> dims{n};
-    const auto bucket = bucket_of(graph.symbols(), dims);
-    CHECK(bucket[0] >= n);
-    CHECK(bucket[0] < 2 * n);
-    CHECK(record_problem(graph, dims, "d", Target{}, "cold").bucket == bucket);
-    CHECK(bucket_of(graph.symbols(), bucket) == bucket);
+  const std::vector<BucketSplit> splits{{Bucket{{65}, {128}}, 0, 91}};
+  write(store, record_at(128));
+  CHECK(look(store, 70).match == Match::kBucket);
+  const RecordProblem problem = record_problem(graph, {70}, "GPU A", Target{}, "cold");
+  CHECK(store.splits(problem, "space-1").empty());
+  // Another device's splits are its own.
+  write(store, record_at(128, "GPU B", 5, "space-1", splits));
+  CHECK(look(store, 70).match == Match::kBucket);
+  write(store, record_at(128, "GPU A", 5, "space-1", splits));
+  CHECK(look(store, 92).match == Match::kBucket);
+  CHECK(look(store, 91).match == Match::kNearest);
+  REQUIRE(store.splits(problem, "space-1").size() == 1);
+  CHECK(store.splits(problem, "space-1")[0].at == 91);
+  write(store, record_at(91, "GPU A", 5, "space-1", splits));
+  CHECK(look(store, 70).match == Match::kBucket);
+  CHECK(look(store, 70).path.find("-91-") != std::string::npos);
+  // As the nearest by size 90 would go to 91; by bucket 92 goes to 128.
+  CHECK(look(store, 92).path.find("-128-") != std::string::npos);
+}
+
+TEST_CASE("records: the bucket and its splits are read as they were written, and a split that cuts nothing is refused", "[autotune]") {
+  const std::vector<BucketSplit> splits{{Bucket{{65}, {128}}, 0, 91}};
+  const std::string text = record_at(91, "GPU A", 5, "space-1", splits).text();
+  auto record = TuningRecord::parse(text);
+  REQUIRE(static_cast<bool>(record));
+  CHECK(record->problem().bucket == Bucket{{65}, {91}});
+  REQUIRE(record->problem().splits.size() == 1);
+  CHECK(record->problem().splits[0].upper() == Bucket{{92}, {128}});
+  for (const char* at : {"\"at\": 128", "\"at\": 64", "\"at\": true"}) {
+    std::string bad = text;
+    const std::string good = "\"at\": 91";
+    bad.replace(bad.find(good), good.size(), at);
+    auto refused = TuningRecord::parse(bad);
+    REQUIRE_FALSE(static_cast<bool>(refused));
+    CHECK(take_error_facts(refused.takeError()).message.find("does not cut") != std::string::npos);
   }
 }
 
@@ -113,7 +145,7 @@ TEST_CASE("records: a corrupt file, another version and a changed space are igno
     CHECK(hit.match == Match::kNone);
     CHECK(hit.notes.size() == 1);
   }
-  const std::string version = "\"format\": 1";
+  const std::string version = "\"format\": 2";
   text.replace(text.find(version), version.size(), "\"format\": 9");
   rewrite(text);
   REQUIRE(look(store, 100).notes.size() == 1);

@@ -1,5 +1,8 @@
 #include "runtime/files.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "tests/runtime/support.h"
 
 using namespace tilewright;
@@ -12,6 +15,26 @@ TEST_CASE("files: what is written is read, also over a longer file", "[runtime]"
     must(write_in_place(directory.path("f"), text));
     CHECK(must(read_file(directory.path("f"))) == text);
   }
+}
+
+TEST_CASE("files: a file is replaced whole, and nothing is left beside it", "[runtime]") {
+  const ScratchDirectory directory;
+  const std::string path = directory.path("f");
+  must(replace_file(path, "a longer text"));
+  std::ifstream reader(path);
+  must(replace_file(path, "new"));
+  CHECK(must(read_file(path)) == "new");
+  CHECK(std::string(std::istreambuf_iterator<char>(reader), {}) == "a longer text");  // whoever had opened it keeps the old bytes
+
+  std::filesystem::create_symlink(path, directory.path("link"));
+  must(replace_file(directory.path("link"), "by the link"));
+  CHECK(must(read_file(path)) == "by the link");
+  CHECK(std::filesystem::is_symlink(directory.path("link")));
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), std::filesystem::directory_iterator()) == 2);
+
+  must(replace_file("/dev/null", "x"));
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  CHECK(contains(failure_of(replace_file(directory.path("absent/f"), "x")).message, directory.path("absent/f")));
 }
 
 TEST_CASE("files: a file of /proc is read although it has no size", "[runtime]") {

@@ -173,3 +173,54 @@ TEST_CASE("tune: --report and records report write a page of what was found", "[
   check_failure(run_tool({"records", "report", empty.path("."), "--out", again}, home.environment), 2, {"none to report on"});
   check_failure(run_tool({"records", "report", directory + "/none", "--out", again}, home.environment), 2, {"none begins with"});
 }
+
+TEST_CASE("tune: buckets of a range are tuned at their representatives, and say what their winners cost elsewhere", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  const llvm::json::Object json = json_of(home.tune({"--budget", "3c", "--dim", "N=5..10", "--json"}));
+  const llvm::json::Array* tuned = json.getArray("tuned");
+  REQUIRE(tuned != nullptr);
+  REQUIRE(tuned->size() == 2);
+  CHECK(home.record_count() == 2);
+  const llvm::json::Object& first = *(*tuned)[0].getAsObject();
+  CHECK(first.getObject("dims")->getInteger("N") == 8);
+  CHECK(first.getObject("bucket")->getObject("low")->getInteger("N") == 5);
+  REQUIRE(first.getArray("transfers") != nullptr);
+  REQUIRE(first.getArray("transfers")->size() == 2);
+  const llvm::json::Object& transfer = *(*first.getArray("transfers"))[0].getAsObject();
+  CHECK(transfer.getObject("dims")->getInteger("N") == 5);
+  CHECK(transfer.getNumber("regret").has_value());
+  CHECK(contains(file_text(first.getString("record")->str()), "\"transfers\""));
+
+  // A size that is given is tuned as it is.
+  const llvm::json::Object fixed = json_of(home.tune({"--budget", "3c", "--dim", "N=7", "--json"}));
+  const llvm::json::Object& one = *(*fixed.getArray("tuned"))[0].getAsObject();
+  CHECK(one.getObject("dims")->getInteger("N") == 7);
+  CHECK(one.getObject("bucket") == nullptr);
+  CHECK(home.record_count() == 3);
+}
+
+TEST_CASE("tune: a manifest and several devices fill records and store in one go", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  home.scratch.write("two.json", kTwoKernels);
+  const std::string manifest = home.scratch.write(
+      "suite.json", R"j({"descriptions": [{"file": "softmax.json", "dims": {"N": 6}}, {"file": "two.json", "targets": ["sm_100a"]}]})j");
+  const ToolRun run = run_tool({"tune", manifest, "--on", "host", "--budget", "2c", "--device", "0,1", "--json"}, home.environment);
+  const llvm::json::Object json = json_of(run);
+  REQUIRE(json.getArray("tuned")->size() == 2);
+  CHECK((*json.getArray("tuned"))[0].getAsObject()->getString("name") == llvm::StringRef("small_softmax"));
+  CHECK((*json.getArray("tuned"))[1].getAsObject()->getString("name") == llvm::StringRef("two_kernels"));
+  REQUIRE(json.getArray("absent")->size() == 1);
+  CHECK(contains((*json.getArray("absent"))[0].getAsString()->str(), "two_kernels for sm_100a"));
+  CHECK(home.record_count() == 2);
+
+  check_failure(home.tune({"--device", "0,0"}), 2, {"0 is named twice"});
+  check_failure(home.tune({"--device", "first"}), 2, {"wanted ordinals"});
+  // Time limits that nothing keeps: both descriptions are told of, and nothing is recorded over what there is.
+  const ToolRun late = run_tool({"tune", manifest, "--on", "host", "--budget", "1c", "--time-limit", "0.000001"}, home.environment);
+  CHECK(late.status == 1);
+  CHECK(contains(late.out, "small_softmax"));
+  CHECK(contains(late.out, "two_kernels"));
+  CHECK(contains(late.out, "nothing is recorded"));
+}
