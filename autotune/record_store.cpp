@@ -107,45 +107,55 @@ std::vector<RecordStore::Stored> RecordStore::of_graph(const RecordProblem& prob
   return found;
 }
 
-RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const {
-  RecordHit hit;
-  std::vector<Stored> stored = of_graph(problem, space, hit.notes);
-  llvm::erase_if(stored, [&](const Stored& s) { return !same_problem(s.record.problem(), problem); });
-  std::vector<BucketSplit> splits;
+RecordIndex RecordStore::index(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const {
+  RecordIndex index;
+  index.symbols_ = symbols.vec();
+  std::vector<Stored> stored = of_graph(problem, space, index.notes_);
+  llvm::erase_if(stored, [&](const Stored& s) {
+    return !same_problem(s.record.problem(), problem) || s.record.problem().dims.size() != symbols.size();
+  });
   for (const Stored& s : stored) {
-    if (same_device(s.record.problem(), problem)) add_splits(s.record.problem(), splits);
+    if (same_device(s.record.problem(), problem)) add_splits(s.record.problem(), index.splits_);
   }
-  const Bucket bucket = bucket_of(symbols, problem.dims, splits);
-  double nearest = std::numeric_limits<double>::infinity();
-  for (const auto& [record, path] : stored) {
-    const RecordProblem& have = record.problem();
-    if (have.dims.size() != problem.dims.size()) continue;
-    Match match = Match::kNearest;
-    if (!same_device(have, problem)) {
-      match = Match::kOtherDevice;
-    } else if (have.dims == problem.dims) {
-      match = Match::kExact;
-    } else if (bucket_of(symbols, have.dims, splits) == bucket) {
-      match = Match::kBucket;
-    }
-    const double apart = distance(have.dims, problem.dims);
-    // Earlier layers go first among equals.
-    if (match > hit.match || (match == hit.match && !(apart < nearest))) continue;
-    hit.match = match;
-    hit.config = record.winner();
-    hit.path = path;
-    nearest = apart;
+  for (Stored& s : stored) {
+    const RecordProblem& have = s.record.problem();
+    index.entries_.push_back(
+        {have.dims, bucket_of(symbols, have.dims, index.splits_), same_device(have, problem), s.record.winner(), std::move(s.path)});
   }
-  return hit;
+  return index;
 }
 
-std::vector<BucketSplit> RecordStore::splits(const RecordProblem& problem, llvm::StringRef space) const {
-  std::vector<std::string> notes;
-  std::vector<BucketSplit> splits;
-  for (const Stored& s : of_graph(problem, space, notes)) {
-    if (same_problem(s.record.problem(), problem) && same_device(s.record.problem(), problem)) add_splits(s.record.problem(), splits);
+RecordIndex::Found RecordIndex::find(llvm::ArrayRef<std::int64_t> dims) const {
+  Found found;
+  if (entries_.empty()) return found;
+  const Bucket bucket = bucket_of(symbols_, dims, splits_);
+  double nearest = std::numeric_limits<double>::infinity();
+  for (const Entry& entry : entries_) {
+    Match match = Match::kNearest;
+    if (!entry.same_device) {
+      match = Match::kOtherDevice;
+    } else if (llvm::ArrayRef<std::int64_t>(entry.dims) == dims) {
+      match = Match::kExact;
+    } else if (entry.bucket == bucket) {
+      match = Match::kBucket;
+    }
+    const double apart = distance(entry.dims, dims);
+    // Earlier layers go first among equals.
+    if (match > found.match || (match == found.match && !(apart < nearest))) continue;
+    found = {match, &entry};
+    nearest = apart;
   }
-  return splits;
+  return found;
+}
+
+void RecordIndex::drop_if(llvm::function_ref<bool(const Entry&)> refused) { llvm::erase_if(entries_, refused); }
+
+RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const {
+  const RecordIndex records = index(problem, symbols, space);
+  const RecordIndex::Found found = records.find(problem.dims);
+  RecordHit hit{found.match, {}, {}, records.notes().vec()};
+  if (found.entry != nullptr) hit.config = found.entry->config, hit.path = found.entry->path;
+  return hit;
 }
 
 std::vector<TuningRecord> RecordStore::related(const RecordProblem& problem, llvm::StringRef space) const {

@@ -7,6 +7,7 @@
 #include "autotune/buckets.h"
 #include "autotune/candidate.h"
 #include "autotune/verifier.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 #include "ops/graph.h"
 #include "runtime/store.h"
@@ -81,6 +82,37 @@ struct RecordHit {
   std::vector<std::string> notes;  // records that were passed over, and why
 };
 
+// Records of one problem in memory: what a lookup goes by, for any sizes, without a file being read again.
+class RecordIndex {
+ public:
+  struct Entry {
+    Dims dims;
+    Bucket bucket;  // of dims, by the splits of all entries
+    bool same_device = false;
+    ConfigOverrides config;
+    std::string path;
+  };
+  struct Found {
+    Match match = Match::kNone;
+    const Entry* entry = nullptr;  // for any match but kNone
+  };
+  // The entry that suits a size best. Allocates nothing for up to four dimensions.
+  Found find(llvm::ArrayRef<std::int64_t> dims) const;
+  llvm::ArrayRef<Entry> entries() const { return entries_; }
+  // Drops the entries for which `refused` holds; their splits stay, as their buckets were measured all the same.
+  void drop_if(llvm::function_ref<bool(const Entry&)> refused);
+  llvm::ArrayRef<BucketSplit> splits() const { return splits_; }
+  // Records that were passed over, and why.
+  llvm::ArrayRef<std::string> notes() const { return notes_; }
+
+ private:
+  friend class RecordStore;
+  std::vector<Symbol> symbols_;
+  std::vector<BucketSplit> splits_;
+  std::vector<Entry> entries_;
+  std::vector<std::string> notes_;
+};
+
 struct RecordListing {
   std::string path, layer;
   std::string problem;  // what is wrong with it; "" for a good one
@@ -99,12 +131,12 @@ class RecordStore {
 
   // Writes by rename. Error kIo.
   llvm::Error write(const TuningRecord& record) const;
-  // The record that suits best: its device and sizes count, the latter by bucket_of() with `symbols` of the graph and the splits of the
-  // records themselves. `space`: the identity of the problem's space now; a record over another is passed over with a note, as is what
-  // cannot be read. Never fails.
+  // The records of a problem, whose dims do not matter here. Their sizes are put into buckets by bucket_of() with `symbols` of the graph
+  // and the splits that records of the same device carry. `space`: the identity of the problem's space now; a record over another is passed
+  // over with a note, as is what cannot be read. Never fails.
+  RecordIndex index(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const;
+  // The record that suits problem.dims best, by that index.
   RecordHit lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const;
-  // How earlier tunings of the problem on this device split its buckets: what lookup goes by.
-  std::vector<BucketSplit> splits(const RecordProblem& problem, llvm::StringRef space) const;
   // Records that may start a search: of the same graph, nearest first.
   std::vector<TuningRecord> related(const RecordProblem& problem, llvm::StringRef space) const;
   std::vector<RecordListing> list() const;

@@ -8,8 +8,8 @@ namespace tilewright {
 
 bool is_used(Match match) { return match == Match::kExact || match == Match::kBucket || match == Match::kNearest; }
 
-RecordHit use_record(const RecordStore& records, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device,
-                     const Target& target, CompileOptions& options) {
+RecordIndex usable_records(const RecordStore& records, const Graph& graph, llvm::StringRef device, const Target& target,
+                           const CompileOptions& options) {
   CompileOptions plain = options;
   plain.device = device_model(target);
   auto space = make_space(graph, plain);
@@ -17,15 +17,26 @@ RecordHit use_record(const RecordStore& records, const Graph& graph, llvm::Array
     llvm::consumeError(space.takeError());  // whoever compiles says the same
     return {};
   }
-  RecordHit hit =
-      records.lookup(record_problem(graph, dims, device, target, "cold", options.plan.fuse), graph.symbols(), space->identity());
-  for (const std::string& note : hit.notes) log(LogLevel::kWarning, "records: {}", note);
-  if (!is_used(hit.match)) return hit;
-  if (llvm::Error error = check_config(graph, plain, *space, hit.config)) {
-    log(LogLevel::kWarning, "records: {}: {}; ignored", hit.path, take_error_facts(std::move(error)).message);
-    return {};
-  }
-  options.overrides = hit.config;
+  const RecordProblem problem = record_problem(graph, graph.default_dims(), device, target, "cold", options.plan.fuse);
+  RecordIndex index = records.index(problem, graph.symbols(), space->identity());
+  for (const std::string& note : index.notes()) log(LogLevel::kWarning, "records: {}", note);
+  index.drop_if([&](const RecordIndex::Entry& entry) {
+    if (!entry.same_device) return false;
+    llvm::Error error = check_config(graph, plain, *space, entry.config);
+    if (!error) return false;
+    log(LogLevel::kWarning, "records: {}: {}; ignored", entry.path, take_error_facts(std::move(error)).message);
+    return true;
+  });
+  return index;
+}
+
+RecordHit use_record(const RecordStore& records, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device,
+                     const Target& target, CompileOptions& options) {
+  const RecordIndex index = usable_records(records, graph, device, target, options);
+  const RecordIndex::Found found = index.find(dims);
+  RecordHit hit{found.match, {}, {}, index.notes().vec()};
+  if (found.entry != nullptr) hit.config = found.entry->config, hit.path = found.entry->path;
+  if (is_used(hit.match)) options.overrides = hit.config;
   return hit;
 }
 

@@ -8,12 +8,16 @@
 
 namespace tilewright {
 
-// Sets options.overrides from the best record for this device (its name; "" stands for any of the target) under the policy "cold". A record
-// of another device is not used, nor is a config that the lowering no longer takes. Gives how well the record matched, and logs what was
-// ignored.
+// The records for this device (its name; "" stands for any of the target) under the policy "cold", without those of this device whose
+// config the lowering no longer takes. Logs what was passed over.
+RecordIndex usable_records(const RecordStore& records, const Graph& graph, llvm::StringRef device, const Target& target,
+                           const CompileOptions& options);
+
+// Whether the config of such a match is used: that of another device only starts searches.
+bool is_used(Match match);
+
+// Sets options.overrides from the best of the usable records, and says how well it matched.
 RecordHit use_record(const RecordStore& records, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device,
                      const Target& target, CompileOptions& options);
-// Whether use_record takes the config of such a match.
-bool is_used(Match match);
 
 }  // namespace tilewright

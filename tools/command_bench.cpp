@@ -108,7 +108,7 @@ std::string result_text(const Result& result, const Bandwidth& bandwidth) {
   text += fmt::format("  time      {:.2f} us mean of {}{}, std {:.2f}, median {:.2f}, min {:.2f}; {}\n", timing.mean_us, timing.samples,
                       timing.runs_per_sample > 1 ? fmt::format(" samples of {} runs", timing.runs_per_sample) : " runs", timing.std_us,
                       timing.median_us, timing.min_us, count_text(result.kernels, "kernel"));
-  if (result.match != Match::kNone) text += fmt::format("  config    of a tuning record ({} match)\n", match_name(result.match));
+  if (is_used(result.match)) text += fmt::format("  config    of a tuning record ({} match)\n", match_name(result.match));
   text += fmt::format("  achieved  {:.3f} TB/s, {:.2f} Tflop/s\n", static_cast<double>(result.cost.bytes) / seconds * 1e-12,
                       static_cast<double>(result.cost.flops) / seconds * 1e-12);
   text += fmt::format(

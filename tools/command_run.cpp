@@ -211,7 +211,7 @@ Output report_gpu(const RunOptions& options, const Graph& graph, llvm::ArrayRef<
                 fmt::format("{} ({}), {}\n", result.device, result.target, count_text(result.artifacts.size(), "kernel"));
   for (const auto& artifact : result.artifacts)
     output.text += fmt::format("  {} from {}\n", artifact->entry, origin_name(artifact->origin));
-  if (result.match != Match::kNone) output.text += fmt::format("config of a tuning record ({} match)\n", match_name(result.match));
+  if (is_used(result.match)) output.text += fmt::format("config of a tuning record ({} match)\n", match_name(result.match));
   output.text += judgement.text;
   output.text += fmt::format("same bits on a second launch: {}\n", same_bits);
   output.text += fmt::format("quick time {} (median of {}, cold L2), floor {} for {} at the datasheet's bandwidth ({:.2f} x)\n",

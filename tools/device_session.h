@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "autotune/records.h"
+#include "autotune/use_records.h"
 #include "codegen/compile.h"
 #include "ops/tensor.h"
 #include "runtime/device.h"

@@ -41,7 +41,9 @@ class ProblemTuner : public BucketTuner {
         records_(RecordStore::Options::from_environment()),
         open_(llvm::is_contained(job.fixed, false)) {}
 
-  std::vector<BucketSplit> known_splits() const { return records_.splits(problem(job_.at, {}), space_.identity()); }
+  std::vector<BucketSplit> known_splits() const {
+    return records_.index(problem(job_.at, {}), job_.graph.symbols(), space_.identity()).splits().vec();
+  }
 
   llvm::Expected<TuneResult> tune(const Dims& dims, llvm::ArrayRef<BucketSplit> splits, llvm::ArrayRef<ConfigOverrides> hints) override {
     const RecordProblem wanted = problem(dims, splits);

@@ -73,6 +73,14 @@ class Program {
   std::string kernel_source(std::size_t i) const { return tw_program_kernel_source(handle_.get(), i); }
   std::string kernel_origin(std::size_t i) const { return tw_program_kernel_origin(handle_.get(), i); }
 
+  // "exact", "bucket", "nearest", "other device" or "none": which tuning record a launch with these dims goes by; and its path, "" for
+  // none.
+  std::string record_match(std::span<const std::int64_t> dims = {}) const { return tw_program_record_match(handle_.get(), data(dims)); }
+  std::string record_path(std::span<const std::int64_t> dims = {}) const {
+    const char* path = tw_program_record_path(handle_.get(), data(dims));
+    return path ? path : "";
+  }
+
   std::size_t workspace_bytes(std::span<const std::int64_t> dims = {}) const {
     std::size_t bytes = 0;
     tw_error* error = nullptr;
@@ -103,7 +111,7 @@ class Program {
 // The kernel store and the device.
 class Context {
  public:
-  Context() : Context(tw_context_options{sizeof(tw_context_options), nullptr, 0}) {}
+  Context() : Context(tw_context_options{sizeof(tw_context_options), nullptr, 0, 0}) {}
   explicit Context(const tw_context_options& options) {
     tw_context* context = nullptr;
     tw_error* error = nullptr;

@@ -38,7 +38,7 @@ inline constexpr std::string_view kSum =
 
 // cache_directory "": nothing but memory.
 inline ContextHandle make_context(const std::string& cache_directory = "") {
-  const tw_context_options options{sizeof(tw_context_options), cache_directory.c_str(), 0};
+  const tw_context_options options{sizeof(tw_context_options), cache_directory.c_str(), 0, 0};
   tw_context* context = nullptr;
   tw_error* error = nullptr;
   const tw_status status = tw_context_create(&options, &context, &error);

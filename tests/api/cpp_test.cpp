@@ -28,7 +28,7 @@ Failure thrown(Action action) {
 }  // namespace
 
 TEST_CASE("api: the C++ handles compile a graph", "[api]") {
-  tilewright::Context context(tw_context_options{sizeof(tw_context_options), "", 0});
+  tilewright::Context context(tw_context_options{sizeof(tw_context_options), "", 0, 0});
   const auto graph = tilewright::Graph::from_json(kSoftmax);
   CHECK(graph.signature().size() == 32);
   tilewright::Program program = context.compile(graph, "sm_90a");
@@ -45,7 +45,7 @@ TEST_CASE("api: the C++ handles throw the status and the message", "[api]") {
   CHECK(bad.status == TW_INVALID_ARGUMENT);
   CHECK(bad.message == graph_failure("{").message);
 
-  tilewright::Context context(tw_context_options{sizeof(tw_context_options), "", 0});
+  tilewright::Context context(tw_context_options{sizeof(tw_context_options), "", 0, 0});
   const auto graph = tilewright::Graph::from_json(kSoftmax);
   CHECK(thrown([&] { context.compile(graph, "sm_1"); }).status == TW_INVALID_ARGUMENT);
 }

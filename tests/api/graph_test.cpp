@@ -41,7 +41,7 @@ TEST_CASE("api: a context needs no options, and options of an older caller are l
   tw_context_destroy(context);
 
   // A size that ends before cache_directory: what lies there is not an option.
-  const tw_context_options shorter{sizeof(size_t), reinterpret_cast<const char*>(8), 0};
+  const tw_context_options shorter{sizeof(size_t), reinterpret_cast<const char*>(8), 0, 0};
   REQUIRE(tw_context_create(&shorter, &context, &error) == TW_OK);
   tw_context_destroy(context);
 }

@@ -110,7 +110,7 @@ TEST_CASE("api: with cache_directory \"\" nothing is written", "[api]") {
   CHECK(std::filesystem::is_empty(directory.path()));
 
   // NULL takes the variable: that the directory stays empty above is not for want of being looked at.
-  const tw_context_options options{sizeof(tw_context_options), nullptr, 1};
+  const tw_context_options options{sizeof(tw_context_options), nullptr, 1, 0};
   tw_context* context = nullptr;
   REQUIRE(tw_context_create(&options, &context, nullptr) == TW_OK);
   const ContextHandle from_environment(context);

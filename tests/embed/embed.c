@@ -15,7 +15,7 @@
 int main(void) {
   EXPECT(strncmp(tw_version(), "0.1", 3) == 0);
 
-  tw_context_options options = {sizeof options, "", 0};
+  tw_context_options options = {sizeof options, "", 0, 0};
   tw_context* context = NULL;
   tw_error* error = NULL;
   EXPECT(tw_context_create(&options, &context, &error) == TW_OK);
