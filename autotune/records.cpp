@@ -103,11 +103,11 @@ double TuningRecord::winner_us() const {
   return candidate != nullptr ? median_interval(candidate->samples_us).median : 0;
 }
 
-std::string TuningRecord::file_name() const {
+std::string record_file_name(const RecordProblem& problem) {
   std::string device;
-  for (char c : problem_.device) device += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
-  return fmt::format("{}-{}{}-{}-{}.json", problem_.signature, fmt::join(problem_.dims, "_"), problem_.fuse ? "" : "-unfused", device,
-                     problem_.policy);
+  for (char c : problem.device) device += llvm::isAlnum(c) ? llvm::toLower(c) : '_';
+  return fmt::format("{}-{}{}-{}-{}.json", problem.signature, fmt::join(problem.dims, "_"), problem.fuse ? "" : "-unfused", device,
+                     problem.policy);
 }
 
 std::string TuningRecord::text() const {

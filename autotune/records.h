@@ -34,6 +34,9 @@ struct RecordProblem {
 RecordProblem record_problem(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device, const Target& target,
                              llvm::StringRef policy, bool fuse = true, llvm::ArrayRef<BucketSplit> splits = {});
 
+// Of the file a record on this is kept in: signature, dims, device and policy.
+std::string record_file_name(const RecordProblem& problem);
+
 // Made by make_record and read from files alone, so that nothing unverified is ever one.
 class TuningRecord {
  public:
@@ -47,8 +50,8 @@ class TuningRecord {
   const llvm::json::Object& environment() const { return environment_; }
   const llvm::json::Object& verification() const { return verification_; }  // report_json() of the winner's report
   double winner_us() const;
-  std::string file_name() const;  // signature, dims, device and policy
-  std::string text() const;       // the file; the same facts give the same text
+  std::string file_name() const { return record_file_name(problem_); }
+  std::string text() const;  // the file; the same facts give the same text
   // Error kCorrupt: not a record, or one of another format version; the winner is not among the verified candidates.
   static llvm::Expected<TuningRecord> parse(llvm::StringRef text);
 

@@ -47,9 +47,7 @@ class ProblemTuner : public BucketTuner {
 
   llvm::Expected<TuneResult> tune(const Dims& dims, llvm::ArrayRef<BucketSplit> splits, llvm::ArrayRef<ConfigOverrides> hints) override {
     const RecordProblem wanted = problem(dims, splits);
-    const SavedState state(records_.options().directory + "/unfinished",
-                           fmt::format("{}-{}-{}-{}.json", wanted.signature, fmt::join(dims, "_"), place_.ordinal, wanted.policy),
-                           space_.identity());
+    const SavedState state(records_.options().directory + "/unfinished", record_file_name(wanted), space_.identity());
     TuneOptions tune;
     tune.budget_s = session_.budget.seconds * (open_ ? 1 - 2 * kCompareShare : 1);
     tune.budget_candidates = session_.budget.candidates;

@@ -34,7 +34,9 @@ class MadeUpTuner : public BucketTuner {
   }
   llvm::Expected<TuneResult> compare(const Dims& dims, llvm::ArrayRef<ConfigOverrides> candidates) override {
     compared.push_back(dims);
-    return search(dims, candidates);
+    TuneResult result = search(dims, candidates);
+    if (lost_when_comparing) result.lost = "device lost";
+    return result;
   }
   llvm::Error keep(const TunedBucket& bucket) override {
     kept.push_back(bucket.bucket);
@@ -47,6 +49,7 @@ class MadeUpTuner : public BucketTuner {
   std::vector<ConfigOverrides> hints_of_last;
   std::size_t most_tunings = 1000;
   double spread = 0.001;
+  bool lost_when_comparing = false;
 
  private:
   TuneResult search(const Dims& dims, llvm::ArrayRef<ConfigOverrides> configs) {
@@ -170,6 +173,20 @@ TEST_CASE("tune buckets: dimensions that are given keep their value and are neve
   CHECK(run(fixed, splits, symbols, {true, true}, {100, 7}).size() == 1);
   CHECK(fixed.compared.empty());
   CHECK(fixed.tuned == std::vector<Dims>{{100, 7}});
+}
+
+TEST_CASE("tune buckets: after a lost device nothing more is begun, and the bucket in hand is kept", "[autotune]") {
+  MadeUpTuner tuner(kSymbols, [](std::int64_t t, const Dims& dims) { return t == (dims[0] <= 91 ? 2 : 1) ? 10.0 : 12.0; });
+  tuner.lost_when_comparing = true;
+  std::vector<BucketSplit> splits;
+  const llvm::SmallVector<bool, 4> fixed{false};
+  auto done = tune_buckets({Bucket{{65}, {128}}, Bucket{{129}, {256}}}, splits, fixed, {128}, 0.01, tuner);
+  REQUIRE(static_cast<bool>(done));
+  REQUIRE(done->size() == 1);
+  CHECK((*done)[0].result.lost == "device lost");
+  CHECK((*done)[0].transfers.empty());
+  CHECK(tuner.compared.size() == 1);
+  CHECK(splits.empty());
 }
 
 TEST_CASE("tune buckets: an interruption keeps what was found", "[autotune]") {
