@@ -6,6 +6,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "ops/json.h"
 #include "runtime/error.h"
+#include "runtime/text.h"
 
 namespace tilewright {
 namespace {
@@ -190,6 +191,9 @@ std::string record_text(const TuningRecord& record) {
   const RecordProblem& problem = record.problem();
   std::string text = fmt::format("{} [{}] on {} ({}), policy {}\n  winner  {}  {:.2f} us\n", problem.name, fmt::join(problem.dims, ", "),
                                  problem.device, problem.target, problem.policy, config_text(record.winner()), record.winner_us());
+  if (!problem.dims.empty())
+    text += fmt::format("  bucket  [{}] to [{}], {}\n", fmt::join(problem.bucket.low, ", "), fmt::join(problem.bucket.high, ", "),
+                        problem.splits.empty() ? "not split" : "after " + count_text(problem.splits.size(), "split"));
   if (const Candidate* fallback = record.find(record.fallback()))
     text += fmt::format("  default {}  {:.2f} us\n", config_text(record.fallback()), median_interval(fallback->samples_us).median);
   std::vector<Candidate> sorted(record.candidates());

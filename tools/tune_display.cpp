@@ -26,11 +26,11 @@ TuneDisplay::TuneDisplay(std::size_t places, std::size_t problems, Budget budget
   if (places > 1) bar_ = std::make_unique<Progress>("tune", problems);
 }
 
-void TuneDisplay::begin(std::size_t place, const std::string& what, double floor_us) {
+void TuneDisplay::begin(std::size_t place, const std::string& what, double floor_us, double seconds) {
   const std::lock_guard lock(mutex_);
   lines_[place] = {what, "", floor_us};
   if (lines_.size() > 1) return;
-  const double steps = budget_.candidates != 0 ? static_cast<double>(budget_.candidates) : std::ceil(budget_.seconds);
+  const double steps = budget_.candidates != 0 ? static_cast<double>(budget_.candidates) : std::ceil(seconds);
   bar_.reset();  // wipes the one before
   bar_ = std::make_unique<Progress>("tune " + what, static_cast<std::size_t>(steps));
 }

@@ -19,8 +19,8 @@ std::string progress_text(const TuneProgress& progress, double floor_us, bool ti
 class TuneDisplay {
  public:
   TuneDisplay(std::size_t places, std::size_t problems, Budget budget);
-  // A search on a place begins: "softmax N=128".
-  void begin(std::size_t place, const std::string& what, double floor_us);
+  // A search on a place begins: "softmax N=128", with that much time.
+  void begin(std::size_t place, const std::string& what, double floor_us, double seconds);
   void show(std::size_t place, const TuneProgress& progress);
   // A problem is finished.
   void finish(std::size_t place);

@@ -144,7 +144,8 @@ class ProblemTuner : public BucketTuner {
     tune.say = [&](const std::string& text) { fmt::print(stderr, "tilewright: {}: {}\n", job_.graph.name(), text); };
     const std::string sizes = dims_text(job_.graph, dims);
     const Floor floor{static_cast<double>(graph_cost(job_.graph, dims).bytes), 0, place_.rates.bytes_per_s, 0};
-    session_.display.begin(slot_, fmt::format("{}{}{}{}", what, job_.graph.name(), sizes.empty() ? "" : " ", sizes), floor.us());
+    session_.display.begin(slot_, fmt::format("{}{}{}{}", what, job_.graph.name(), sizes.empty() ? "" : " ", sizes), floor.us(),
+                           tune.budget_s);
     auto result = Search(
                       space_, [&](const ConfigOverrides& config) { return accepts(config); }, pool, tester, verifier, std::move(tune))
                       .run();

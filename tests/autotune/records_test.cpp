@@ -118,6 +118,7 @@ TEST_CASE("records: the bucket and its splits are read as they were written, and
   CHECK(record->problem().bucket == Bucket{{65}, {91}});
   REQUIRE(record->problem().splits.size() == 1);
   CHECK(record->problem().splits[0].upper() == Bucket{{92}, {128}});
+  CHECK(record_text(*record).find("bucket  [65] to [91], after 1 split\n") != std::string::npos);
   for (const char* at : {"\"at\": 128", "\"at\": 64", "\"at\": true"}) {
     std::string bad = text;
     const std::string good = "\"at\": 91";
