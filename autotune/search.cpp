@@ -20,10 +20,10 @@ double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock:
 
 }  // namespace
 
-Search::Search(const Space& space, Accepts accepts, CompilePool& pool, CandidateTester& tester, const Verifier& verifier,
+Search::Search(const Space& space, Predict predict, CompilePool& pool, CandidateTester& tester, const Verifier& verifier,
                TuneOptions options)
     : space_(space),
-      accepts_(std::move(accepts)),
+      predict_(std::move(predict)),
       pool_(pool),
       verifier_(verifier),
       options_(std::move(options)),
@@ -77,26 +77,36 @@ std::vector<std::size_t> Search::by_time() const {
   return order;
 }
 
-bool Search::propose(const ConfigOverrides& config) {
-  if (!seen_.emplace(config, true).second) return false;
-  if (!accepts_(config)) return false;
-  queue_.push_back(config);
+bool Search::propose(const ConfigOverrides& config) { return seen_.count(config) == 0 && propose(config, predict_(config)); }
+
+bool Search::propose(ConfigOverrides config, std::optional<double> predicted_us) {
+  if (!seen_.insert(config).second || !predicted_us) return false;
+  queue_.push_back({std::move(config), *predicted_us});
   return true;
+}
+
+// By the cost model; what it takes for equal stays as it was proposed.
+void Search::order_queue(std::size_t from) {
+  std::stable_sort(queue_.begin() + static_cast<std::ptrdiff_t>(from), queue_.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.predicted_us < b.predicted_us; });
 }
 
 // The whole space where it is small: counted first, so that a large one is left to the local search.
 void Search::propose_all() {
   constexpr std::int64_t kMostLowered = 4096;  // combinations that are worth lowering just to count
   if (space_.combinations() > kMostLowered) return;
-  std::vector<ConfigOverrides> accepted;
+  std::vector<Proposal> accepted;
   for (std::int64_t index = 0; index < space_.combinations(); ++index) {
     ConfigOverrides config = space_.combination(index);
-    if (!accepts_(config)) continue;
-    accepted.push_back(std::move(config));
+    const std::optional<double> predicted_us = predict_(config);
+    if (!predicted_us) continue;
+    accepted.push_back({std::move(config), *predicted_us});
     if (static_cast<std::int64_t>(accepted.size()) > options_.exhaustive_limit) return;
   }
   result_.strategy = "exhaustive";
-  for (const ConfigOverrides& config : accepted) propose(config);
+  const std::size_t from = queue_.size();  // behind the default and the hints
+  for (Proposal& proposal : accepted) propose(std::move(proposal.config), proposal.predicted_us);
+  order_queue(from);
 }
 
 // One step up and down in each parameter, and in two at once where one doubles what the other halves.
@@ -127,8 +137,9 @@ bool Search::propose_more() {
   if (result_.strategy == "exhaustive") return false;
   for (std::size_t index : by_time()) {
     const ConfigOverrides config = result_.candidates[index].config;
-    if (!expanded_.emplace(config, true).second) continue;
+    if (!expanded_.insert(config).second) continue;
     propose_neighbours(config);
+    order_queue(next_);
     if (next_ < queue_.size()) return true;
   }
   std::size_t found = 0;
@@ -138,6 +149,7 @@ bool Search::propose_more() {
       config[parameter.name] = parameter.values[static_cast<std::size_t>(random() % parameter.values.size())];
     found += propose(config);
   }
+  order_queue(next_);
   return found > 0;
 }
 
@@ -188,9 +200,10 @@ llvm::Error Search::test_next() {
   for (; next_ < queue_.size() && pool_.pending() < ahead; ++next_) {
     const bool counted = options_.budget_candidates != 0;
     if (counted && result_.candidates.size() + pool_.pending() >= options_.budget_candidates) break;
-    const auto found = known_.find(queue_[next_]);
+    const ConfigOverrides& config = queue_[next_].config;
+    const auto found = known_.find(config);
     if (found == known_.end()) {
-      pool_.submit(queue_[next_]);
+      pool_.submit(config);
       continue;
     }
     const Candidate& known = options_.known[found->second];

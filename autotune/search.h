@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -53,17 +54,25 @@ struct TuneResult {
 
 class Search {
  public:
-  // `accepts`: whether the lowering takes a config. References must outlive the search.
-  using Accepts = std::function<bool(const ConfigOverrides&)>;
-  Search(const Space& space, Accepts accepts, CompilePool& pool, CandidateTester& tester, const Verifier& verifier, TuneOptions options);
+  // What the cost model says of a config before it is compiled, in microseconds; nothing for one that the lowering does not take. Of what
+  // is proposed together the lowest goes first.
+  using Predict = std::function<std::optional<double>(const ConfigOverrides&)>;
+  // References must outlive the search.
+  Search(const Space& space, Predict predict, CompilePool& pool, CandidateTester& tester, const Verifier& verifier, TuneOptions options);
 
   // A device that is lost after the first candidate ends the search with what was found so far (`lost`, no error). Other errors of the
   // tester are errors.
   llvm::Expected<TuneResult> run();
 
  private:
+  struct Proposal {
+    ConfigOverrides config;
+    double predicted_us = 0;
+  };
   bool propose(const ConfigOverrides& config);  // false: seen before or refused
+  bool propose(ConfigOverrides config, std::optional<double> predicted_us);
   void propose_all();
+  void order_queue(std::size_t from);
   bool propose_more();
   void propose_neighbours(const ConfigOverrides& config);
   llvm::Error test_next();
@@ -82,18 +91,18 @@ class Search {
   std::uint64_t random();
 
   const Space& space_;
-  Accepts accepts_;
+  Predict predict_;
   CompilePool& pool_;
   const Verifier& verifier_;
   TuneOptions options_;
   SteadyTester tester_;
   TuneResult result_;
-  std::map<ConfigOverrides, bool> seen_;
+  std::set<ConfigOverrides> seen_;
   std::map<ConfigOverrides, std::size_t> known_;
   std::map<ConfigOverrides, Verified> verified_;
   std::map<std::vector<std::string>, ConfigOverrides> by_keys_;
-  std::map<ConfigOverrides, bool> expanded_;  // whose neighbours were proposed
-  std::vector<ConfigOverrides> queue_;        // proposed, not yet submitted
+  std::set<ConfigOverrides> expanded_;  // whose neighbours were proposed
+  std::vector<Proposal> queue_;         // those from next_ on are not yet submitted
   std::size_t next_ = 0;
   std::uint64_t random_state_;
   double start_s_ = 0;

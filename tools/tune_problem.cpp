@@ -112,13 +112,13 @@ class ProblemTuner : public BucketTuner {
     return record_problem(job_.graph, dims, place_.device, place_.target, policy_of(session_.options), compile_.plan.fuse, splits);
   }
 
-  bool accepts(const ConfigOverrides& config) const {
+  std::optional<double> predict(const ConfigOverrides& config, const Dims& dims) const {
     CompileOptions chosen = compile_;
     chosen.overrides = config;
     auto prepared = prepare_program(job_.graph, chosen);
-    if (prepared) return true;
+    if (prepared) return predict_us(job_.graph, *prepared, dims, compile_.device, sm_model(place_.target), DeviceRates());
     llvm::consumeError(prepared.takeError());
-    return false;
+    return std::nullopt;
   }
 
   HelperOptions helper(const Dims& dims) const {
@@ -147,7 +147,7 @@ class ProblemTuner : public BucketTuner {
     session_.display.begin(slot_, fmt::format("{}{}{}{}", what, job_.graph.name(), sizes.empty() ? "" : " ", sizes), floor.us(),
                            tune.budget_s);
     auto result = Search(
-                      space_, [&](const ConfigOverrides& config) { return accepts(config); }, pool, tester, verifier, std::move(tune))
+                      space_, [&](const ConfigOverrides& config) { return predict(config, dims); }, pool, tester, verifier, std::move(tune))
                       .run();
     starts = tester.starts();
     return result;

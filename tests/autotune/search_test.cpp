@@ -88,7 +88,7 @@ struct Bench {
       : graph(graph_of(kGraph)), verifier(graph, graph.default_dims()), tester(verifier, noise, seed), pool(compiler, {1, 20, 1u << 30}) {}
   TuneResult run(TuneOptions options) {
     Search search(
-        space, [](const ConfigOverrides&) { return true; }, pool, tester, verifier, std::move(options));
+        space, [](const ConfigOverrides&) { return 0.0; }, pool, tester, verifier, std::move(options));
     auto result = search.run();
     if (!result) FAIL(take_error_facts(result.takeError()).message);
     return std::move(*result);
@@ -224,7 +224,7 @@ TEST_CASE("search: a device that is not there from the start is an error", "[aut
   } absent;
   Bench bench;
   Search search(
-      bench.space, [](const ConfigOverrides&) { return true; }, bench.pool, absent, bench.verifier, local(12));
+      bench.space, [](const ConfigOverrides&) { return 0.0; }, bench.pool, absent, bench.verifier, local(12));
   auto result = search.run();
   REQUIRE_FALSE(static_cast<bool>(result));
   CHECK(take_error_facts(result.takeError()).status == Status::kMissing);
@@ -303,8 +303,8 @@ TEST_CASE("search: real kernels on the CPU, timed by a simulation, become a reco
   TuneOptions options = local(3);
   Search search(
       *space,
-      [&](const ConfigOverrides& config) {
-        return !static_cast<bool>(take_error_facts(check_config(graph, {}, *space, config)).message.size());
+      [&](const ConfigOverrides& config) -> std::optional<double> {
+        return take_error_facts(check_config(graph, {}, *space, config)).message.empty() ? std::optional<double>(0.0) : std::nullopt;
       },
       pool, tester, verifier, options);
   auto result = search.run();
