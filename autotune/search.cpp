@@ -155,8 +155,18 @@ bool Search::propose_more() {
 
 void Search::keep(Candidate candidate) {
   result_.candidates.push_back(std::move(candidate));
-  if (options_.save) options_.save(result_.candidates);
+  save();
   report("search");
+}
+
+// With those of the interrupted run that this one has not come to: it may be interrupted as well.
+void Search::save() const {
+  if (!options_.save) return;
+  std::vector<Candidate> all = result_.candidates;
+  for (const Candidate& candidate : options_.known) {
+    if (known_.count(candidate.config) != 0) all.push_back(candidate);
+  }
+  options_.save(all);
 }
 
 llvm::Error Search::test(Candidate candidate) {
@@ -207,6 +217,7 @@ llvm::Error Search::test_next() {
       continue;
     }
     const Candidate& known = options_.known[found->second];
+    known_.erase(found);
     if (!known.keys.empty()) by_keys_.emplace(known.keys, known.config);
     keep(known);
   }
@@ -351,7 +362,7 @@ llvm::Expected<TuneResult> Search::run() {
     result_.lost = std::move(facts.message);
     if (llvm::Error none = choose_winner()) return none;
   }
-  if (options_.save) options_.save(result_.candidates);
+  save();
   result_.conditions = tester_.json();
   result_.seconds = seconds();
   return std::move(result_);

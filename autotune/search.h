@@ -36,7 +36,7 @@ struct TuneOptions {
   std::vector<ConfigOverrides> hints;  // winners of related records, tried after the default
   std::vector<Candidate> known;        // of an interrupted run: not tried again
   std::function<void(const TuneProgress&)> progress = {};
-  std::function<void(llvm::ArrayRef<Candidate>)> save = {};  // after each candidate
+  std::function<void(llvm::ArrayRef<Candidate>)> save = {};  // after each candidate; those known and not yet come to are among them
   std::function<bool()> interrupted = {};                    // true: stop and take the best so far
   std::function<void(const std::string&)> say = {};          // trouble that a user should know of, once each
   std::function<void(double seconds)> wait = {};             // before samples are taken again; empty: sleeps
@@ -78,6 +78,7 @@ class Search {
   llvm::Error test_next();
   llvm::Error test(Candidate candidate);
   void keep(Candidate candidate);
+  void save() const;
   llvm::Error search();
   llvm::Error settle();
   llvm::Error add_sample(std::size_t index);
@@ -98,7 +99,7 @@ class Search {
   SteadyTester tester_;
   TuneResult result_;
   std::set<ConfigOverrides> seen_;
-  std::map<ConfigOverrides, std::size_t> known_;
+  std::map<ConfigOverrides, std::size_t> known_;  // not yet come to
   std::map<ConfigOverrides, Verified> verified_;
   std::map<std::vector<std::string>, ConfigOverrides> by_keys_;
   std::set<ConfigOverrides> expanded_;  // whose neighbours were proposed

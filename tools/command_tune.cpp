@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <thread>
 
@@ -25,12 +26,14 @@ llvm::Expected<Budget> parse_budget(llvm::StringRef text) {
   llvm::StringRef number = text;
   const char unit = !text.empty() && !llvm::isDigit(text.back()) ? text.back() : 's';
   if (!text.empty() && !llvm::isDigit(text.back())) number = text.drop_back();
-  double value = 0;
-  if (number.getAsDouble(value) || !(value > 0) || (unit != 's' && unit != 'm' && unit != 'c'))
-    return make_error(Status::kInvalidArgument, "--budget {}: wanted a positive number of seconds (60s), minutes (2m) or candidates (100c)",
-                      text);
   constexpr double kNoLimit = 1e9;
-  if (unit == 'c') return Budget{kNoLimit, static_cast<std::size_t>(std::max(1.0, value))};
+  double value = 0;
+  if (number.getAsDouble(value) || !(value > 0 && value <= kNoLimit) || (unit != 's' && unit != 'm' && unit != 'c') ||
+      (unit == 'c' && value != std::floor(value))) {
+    return make_error(Status::kInvalidArgument,
+                      "--budget {}: wanted a positive number of seconds (60s) or minutes (2m), or a whole one of candidates (100c)", text);
+  }
+  if (unit == 'c') return Budget{kNoLimit, static_cast<std::size_t>(value)};
   return Budget{unit == 'm' ? value * 60 : value, 0};
 }
 

@@ -53,7 +53,14 @@ class ProblemTuner : public BucketTuner {
     tune.budget_candidates = session_.budget.candidates;
     tune.hints.assign(hints.begin(), hints.end());
     for (const TuningRecord& record : records_.related(wanted, space_.identity())) tune.hints.push_back(record.winner());
-    if (session_.options.resume) tune.known = state.load();
+    if (session_.options.resume) {
+      auto known = state.load();
+      if (known) {
+        tune.known = std::move(*known);
+      } else {
+        say(fmt::format("nothing to resume: {}", take_error_facts(known.takeError()).message));
+      }
+    }
     tune.save = [&](llvm::ArrayRef<Candidate> candidates) { state.save(candidates); };
     unsigned starts = 0;
     auto result = search(dims, "", std::move(tune), starts);
@@ -112,6 +119,8 @@ class ProblemTuner : public BucketTuner {
     return record_problem(job_.graph, dims, place_.device, place_.target, policy_of(session_.options), compile_.plan.fuse, splits);
   }
 
+  void say(const std::string& text) const { fmt::print(stderr, "tilewright: {}: {}\n", job_.graph.name(), text); }
+
   std::optional<double> predict(const ConfigOverrides& config, const Dims& dims) const {
     CompileOptions chosen = compile_;
     chosen.overrides = config;
@@ -141,7 +150,7 @@ class ProblemTuner : public BucketTuner {
     tune.seed = session_.options.seed;
     tune.progress = [&](const TuneProgress& progress) { session_.display.show(slot_, progress); };
     tune.interrupted = session_.interrupted;
-    tune.say = [&](const std::string& text) { fmt::print(stderr, "tilewright: {}: {}\n", job_.graph.name(), text); };
+    tune.say = [this](const std::string& text) { say(text); };
     const std::string sizes = dims_text(job_.graph, dims);
     const Floor floor{static_cast<double>(graph_cost(job_.graph, dims).bytes), 0, place_.rates.bytes_per_s, 0};
     session_.display.begin(slot_, fmt::format("{}{}{}{}", what, job_.graph.name(), sizes.empty() ? "" : " ", sizes), floor.us(),

@@ -2,31 +2,26 @@
 
 #include "codegen/embedded_templates.h"
 #include "llvm/Support/FileSystem.h"
+#include "runtime/error.h"
 #include "tools/cli.h"
 
 namespace tilewright::cli {
-namespace {
 
-std::vector<Candidate> drop(llvm::Error error) {
-  llvm::consumeError(std::move(error));
-  return {};
-}
-
-}  // namespace
-
-std::vector<Candidate> SavedState::load() const {
+llvm::Expected<std::vector<Candidate>> SavedState::load() const {
+  if (!llvm::sys::fs::exists(path_)) return make_error(Status::kMissing, "no tuning was interrupted");
   auto text = read_file(path_);
-  if (!text) return drop(text.takeError());
+  if (!text) return text.takeError();
   auto json = llvm::json::parse(*text);
-  if (!json) return drop(json.takeError());
+  if (!json) return make_error(Status::kCorrupt, "{}: {}", path_, llvm::toString(json.takeError()));
   const llvm::json::Object* object = json->getAsObject();
   const llvm::json::Array* array = object != nullptr ? object->getArray("candidates") : nullptr;
-  if (array == nullptr || object->getString("space") != llvm::StringRef(space_) || object->getString("build") != build_identity())
-    return {};
+  if (array == nullptr) return make_error(Status::kCorrupt, "{}: candidates are missing", path_);
+  if (object->getString("space") != llvm::StringRef(space_) || object->getString("build") != build_identity())
+    return make_error(Status::kMismatch, "{}: of another space or another build of the library", path_);
   std::vector<Candidate> candidates;
   for (const llvm::json::Value& value : *array) {
     auto candidate = parse_candidate(value);
-    if (!candidate) return drop(candidate.takeError());
+    if (!candidate) return prefix_error(candidate.takeError(), path_ + ": ");
     candidates.push_back(std::move(*candidate));
   }
   return candidates;

@@ -6,6 +6,7 @@
 
 #include "autotune/candidate.h"
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/Support/Error.h"
 
 namespace tilewright::cli {
 
@@ -14,8 +15,8 @@ class SavedState {
   // `space`: identity of the space the candidates are from.
   SavedState(std::string directory, std::string name, std::string space)
       : directory_(std::move(directory)), path_(directory_ + "/" + name), space_(std::move(space)) {}
-  // Candidates of an earlier run over the same space by the same library; none where there is no such state, or one that cannot be read.
-  std::vector<Candidate> load() const;
+  // Candidates of an earlier run over the same space by the same library. Error kMissing: there is none; kIo, kCorrupt, kMismatch.
+  llvm::Expected<std::vector<Candidate>> load() const;
   // A state that cannot be written costs the resumption, not the tuning.
   void save(llvm::ArrayRef<Candidate> candidates) const;
   void remove() const;

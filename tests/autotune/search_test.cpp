@@ -1,6 +1,7 @@
 #include "autotune/search.h"
 
 #include <cmath>
+#include <set>
 
 #include "autotune/host_runner.h"
 #include "autotune/records.h"
@@ -191,6 +192,28 @@ TEST_CASE("search: an interrupted run gives the best so far, and continuing ends
   REQUIRE(rest.winner.has_value());
   CHECK(rest.winner->config() == all.winner->config());
   CHECK(second.tester.verifications <= 60 - 17 + 1);
+}
+
+TEST_CASE("search: what an interrupted run knew stays in the state from the first save of the next", "[autotune]") {
+  Bench first;
+  TuneOptions options = local(60);
+  std::vector<Candidate> saved;
+  options.save = [&](llvm::ArrayRef<Candidate> candidates) { saved.assign(candidates.begin(), candidates.end()); };
+  options.interrupted = [&] { return saved.size() >= 30; };
+  first.run(options);
+  REQUIRE(saved.size() == 30);
+  Bench second;
+  TuneOptions more = local(60);
+  more.known = saved;
+  std::size_t fewest = 1000;
+  more.save = [&](llvm::ArrayRef<Candidate> candidates) {
+    fewest = std::min(fewest, candidates.size());
+    std::set<ConfigOverrides> configs;
+    for (const Candidate& candidate : candidates) configs.insert(candidate.config);
+    CHECK(configs.size() == candidates.size());
+  };
+  second.run(more);
+  CHECK(fewest == 30);
 }
 
 TEST_CASE("search: a lost device leaves the best so far, and continuing finds the same winner", "[autotune]") {

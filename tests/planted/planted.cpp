@@ -72,6 +72,7 @@ std::vector<Plant> make_plants(Place place) {
        ticks + at_own_elements("hooks.out[i] += hooks.out[i] * ticks * 0x1p-33f;"),
        {Fate::kWrong},
        "bits"},
+      {"half a minute to compile", config_of(512, 4), "", {Fate::kCompileFailed}, "not compiled within", 30},
   };
 }
 
@@ -93,9 +94,14 @@ llvm::Expected<Space> planted_space(const Graph& graph, const CompileOptions& op
   return space;
 }
 
-std::string PlantedBuilders::plant_of(const ConfigOverrides& config) const {
+const Plant* PlantedBuilders::find(const ConfigOverrides& config) const {
   const auto found = llvm::find_if(plants_, [&](const Plant& plant) { return plant.config == config; });
-  return found == plants_.end() ? "" : found->name;
+  return found == plants_.end() ? nullptr : &*found;
+}
+
+std::string PlantedBuilders::plant_of(const ConfigOverrides& config) const {
+  const Plant* plant = find(config);
+  return plant == nullptr ? "" : plant->name;
 }
 
 BuilderOptions PlantedBuilders::options(const std::string& plant, llvm::ArrayRef<MemoryHeader> headers) {
@@ -128,8 +134,19 @@ std::unique_ptr<HostBuilder> PlantedBuilders::make_host_builder(const std::strin
 }
 
 Candidate PlantedCompiler::compile(const ConfigOverrides& config) {
-  ProgramCompiler compiler(graph_, graph_.default_dims(), target_, options_, builders_.builder(builders_.plant_of(config)));
+  std::unique_lock lock(mutex_);
+  if (const Plant* plant = builders_.find(config); plant != nullptr && plant->compile_s > 0)
+    stop_.wait_for(lock, std::chrono::duration<double>(plant->compile_s), [&] { return stopped_; });
+  Builder& builder = builders_.builder(builders_.plant_of(config));
+  lock.unlock();
+  ProgramCompiler compiler(graph_, graph_.default_dims(), target_, options_, builder);
   return compiler.compile(config);
+}
+
+void PlantedCompiler::stop_waiting() {
+  const std::lock_guard lock(mutex_);
+  stopped_ = true;
+  stop_.notify_all();
 }
 
 llvm::Expected<CandidateRunner*> PlantedRunner::runner(const ConfigOverrides& config) {

@@ -2,8 +2,11 @@
 // the way, from the description to the record, is that of `tilewright tune`.
 #pragma once
 
+#include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,7 @@ struct Plant {
   std::string code;         // at the end of tw::elementwise
   std::vector<Fate> fates;  // one of them is its end
   std::string reason;       // a part of the reason that is kept
+  double compile_s = 0;     // it takes longer to compile by that much
 };
 std::vector<Plant> make_plants(Place place);
 
@@ -37,6 +41,7 @@ class PlantedBuilders {
   llvm::ArrayRef<Plant> plants() const { return plants_; }
   // "" without a plant.
   std::string plant_of(const ConfigOverrides& config) const;
+  const Plant* find(const ConfigOverrides& config) const;  // null: none
   Builder& builder(const std::string& plant);
   std::unique_ptr<HostBuilder> make_host_builder(const std::string& plant);
 
@@ -49,18 +54,23 @@ class PlantedBuilders {
   std::vector<std::unique_ptr<std::vector<MemoryHeader>>> headers_;
 };
 
-// Compiles each config by the builder of its plant.
+// Compiles each config by the builder of its plant. Thread-safe.
 class PlantedCompiler : public CandidateCompiler {
  public:
   PlantedCompiler(const Graph& graph, Target target, CompileOptions options, PlantedBuilders& builders)
       : graph_(graph), target_(target), options_(std::move(options)), builders_(builders) {}
   Candidate compile(const ConfigOverrides& config) override;
+  // Ends what takes long on purpose.
+  void stop_waiting();
 
  private:
   const Graph& graph_;
   Target target_;
   CompileOptions options_;
   PlantedBuilders& builders_;
+  std::mutex mutex_;  // guards stopped_, and the builders' making
+  std::condition_variable stop_;
+  bool stopped_ = false;
 };
 
 // Runs each config by the runner of its plant.

@@ -107,7 +107,7 @@ TEST_CASE("tune: when no helper can begin any more, the best so far is kept and 
 
 TEST_CASE("tune: bad budgets, policies and files are refused before anything runs", "[tools]") {
   const TuneHome home;
-  for (const char* budget : {"0", "-3", "0s", "soon", "5h", ""}) {
+  for (const char* budget : {"0", "-3", "0s", "-1c", "0c", "0.5c", "2.5c", "infs", "infc", "nan", "1e30c", "soon", "5h", ""}) {
     INFO(budget);
     check_failure(home.tune({std::string("--budget=") + budget}), 2, {});
   }
@@ -117,6 +117,95 @@ TEST_CASE("tune: bad budgets, policies and files are refused before anything run
   check_failure(run_tool({"tune", empty.path(), "--on", "host"}), 2, {"no description"});
   check_failure(run_tool({"records", "show", "abc"}, home.environment), 2, {"none begins with abc"});
   CHECK(home.record_count() == 0);
+}
+
+TEST_CASE("tune: a state that cannot be continued is named, and the tuning starts anew", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  const ToolRun nothing = home.tune({"--budget", "2c", "--resume"});
+  CHECK(nothing.status == 0);
+  CHECK(contains(nothing.err, "nothing to resume: no tuning was interrupted"));
+  // A tuning whose candidates all fail keeps its state: here that of a helper with no host compiler.
+  const std::string unfinished = home.scratch.path("records") + "/unfinished";
+  std::filesystem::path state;
+  Environment no_compiler = home.environment;
+  no_compiler["PATH"] = "/nonexistent";
+  no_compiler["TILEWRIGHT_CACHE_DIR"] = home.scratch.path("empty_store");
+  run_tool({"tune", home.file, "--on", "host", "--budget", "1c"}, no_compiler);
+  for (const auto& entry : std::filesystem::directory_iterator(unfinished)) state = entry.path();
+  REQUIRE(!state.empty());
+  const std::string good = file_text(state.string());
+  const std::string build = "\"build\": \"";
+  std::string other = good;
+  REQUIRE(contains(other, build));
+  other.insert(other.find(build) + build.size(), "other");
+  for (const auto& [text, said] :
+       std::vector<std::pair<std::string, std::string>>{{"", "nothing to resume"},
+                                                        {"{", "nothing to resume"},
+                                                        {"[]", "candidates are missing"},
+                                                        {R"j({"candidates": [1]})j", "of another space or another build"},
+                                                        {good.substr(0, good.size() / 2), "nothing to resume"},
+                                                        {other, "of another space or another build"}}) {
+    INFO(text);
+    std::ofstream(state) << text;
+    const ToolRun run = home.tune({"--budget", "2c", "--resume"});
+    CHECK(run.status == 0);
+    CHECK(contains(run.err, said));
+    CHECK(home.record_count() == 1);
+    CHECK_FALSE(std::filesystem::exists(state));
+  }
+}
+
+TEST_CASE("tune: a record that is corrupt, of another version or from another device is passed over and replaced", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  REQUIRE(home.tune({"--budget", "2c"}).status == 0);
+  std::filesystem::path record;
+  for (const auto& entry : std::filesystem::directory_iterator(home.scratch.path("records"))) {
+    if (entry.path().extension() == ".json") record = entry.path();
+  }
+  const std::string good = file_text(record.string());
+  auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    REQUIRE(contains(text, from));
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const std::vector<std::string> bad{"", "{", good.substr(0, good.size() / 2), replaced("\"format\": 1", "\"format\": 99"),
+                                     replaced("\"winner\": {", "\"winner\": {\"block_threads\": 1, \"none\":")};
+  for (const std::string& text : bad) {
+    INFO(text);
+    std::ofstream(record) << text;
+    CHECK(run_tool({"records", "ls"}, home.environment).status == 1);
+    CHECK(home.tune({"--budget", "2c"}).status == 0);
+    CHECK(run_tool({"records", "ls"}, home.environment).status == 0);
+    CHECK(home.record_count() == 1);
+  }
+  // Another device's winner starts a search and is not replaced; its file has another name.
+  std::filesystem::remove(record);
+  home.scratch.write("records/" + record.filename().string() + "-other.json", replaced("host simulation", "GPU of others"));
+  CHECK(home.tune({"--budget", "2c"}).status == 0);
+  CHECK(home.record_count() == 2);
+  CHECK(contains(run_tool({"records", "ls"}, home.environment).out, "GPU of others"));
+}
+
+TEST_CASE("tune: a problem with nothing to choose or nothing to compare", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  const std::string copied =
+      home.scratch.write("copied.json", R"({"name": "c", "inputs": {"x": {"dtype": "f32", "shape": [4]}}, "ops": [], "outputs": ["x"]})");
+  check_failure(run_tool({"tune", copied, "--on", "host"}, home.environment), 2, {"is an input"});
+  const std::string large = home.scratch.write("large.json", R"({"name": "l", "inputs": {"x": {"dtype": "bool", "shape": [30000000000]}},
+    "ops": [{"op": "map", "in": ["x"], "out": "y", "expr": "!x"}], "outputs": ["y"]})");
+  const ToolRun run = run_tool({"tune", large, "--on", "host", "--budget", "1c"}, home.environment);
+  CHECK(run.status == 1);
+  CHECK(contains(run.err, "no case is small enough for a reference"));
+  CHECK(home.record_count() == 0);
+  // Nothing to compute: every config is as fast.
+  const std::string empty = home.scratch.write("empty.json", R"({"name": "e", "inputs": {"x": {"dtype": "f32", "shape": [0, 8]}},
+    "ops": [{"op": "relu", "in": ["x"], "out": "y"}], "outputs": ["y"]})");
+  CHECK(run_tool({"tune", empty, "--on", "host", "--budget", "1c"}, home.environment).status == 0);
+  CHECK(home.record_count() == 1);
 }
 
 TEST_CASE("tune: without a GPU the machine lacks what is needed; a named target gets its first guess", "[tools]") {
