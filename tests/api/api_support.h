@@ -9,8 +9,11 @@
 
 #include "runtime/api/tilewright.h"
 #include "tests/catch.h"
+#include "tests/scratch.h"
 
 namespace tilewright_tests {
+
+using tilewright::tests::ScratchDirectory;
 
 template <auto kDestroy>
 struct Destroy {
@@ -84,29 +87,11 @@ inline Failure graph_failure(std::string_view json) {
 
 inline bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// An empty directory, removed at the end.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tilewright_api_XXXXXX").string();
-    REQUIRE(mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::size_t count(std::string_view extension) const {
-    std::size_t found = 0;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(path_)) found += entry.path().extension() == extension;
-    return found;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+// Files below a directory whose names end so.
+inline std::size_t file_count(const std::string& directory, std::string_view extension) {
+  std::size_t found = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) found += entry.path().extension() == extension;
+  return found;
+}
 
 }  // namespace tilewright_tests

@@ -51,8 +51,8 @@ TEST_CASE("api: the C++ handles throw the status and the message", "[api]") {
 }
 
 TEST_CASE("api: a description is read from a file, and a missing file is named", "[api]") {
-  const TemporaryDirectory directory;
-  const std::string path = (directory.path() / "softmax.json").string();
+  const ScratchDirectory directory;
+  const std::string path = directory.path("softmax.json");
   std::ofstream(path) << kSoftmax;
   CHECK(tilewright::Graph::from_file(path).signature() == tilewright::Graph::from_json(kSoftmax).signature());
   const Failure missing = thrown([&] { tilewright::Graph::from_file(path + ".not"); });

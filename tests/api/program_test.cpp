@@ -80,19 +80,19 @@ TEST_CASE("api: the same kernel comes from memory the second time, with the same
 }
 
 TEST_CASE("api: another context finds the kernel in the directory", "[api]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const GraphHandle graph = make_graph(kSoftmax);
-  const ContextHandle writer = make_context(directory.path().string());
+  const ContextHandle writer = make_context(directory.path());
   CHECK(std::string(tw_program_kernel_origin(make_program(writer.get(), graph.get()).get(), 0)) == "compiled");
-  CHECK(directory.count(".twk") == 1);
-  const ContextHandle reader = make_context(directory.path().string());
+  CHECK(file_count(directory.path(), ".twk") == 1);
+  const ContextHandle reader = make_context(directory.path());
   CHECK(std::string(tw_program_kernel_origin(make_program(reader.get(), graph.get()).get(), 0)) == "directory");
   CHECK(std::string(tw_program_kernel_origin(make_program(reader.get(), graph.get()).get(), 0)) == "memory");
 }
 
 TEST_CASE("api: a directory that cannot be written costs no kernel", "[api]") {
-  const TemporaryDirectory directory;
-  const std::filesystem::path file = directory.path() / "file";
+  const ScratchDirectory directory;
+  const std::string file = directory.path("file");
   std::ofstream(file) << "not a directory";
   const ContextHandle context = make_context((file / "store").string());
   const ProgramHandle program = make_program(context.get(), make_graph(kSoftmax).get());
@@ -100,7 +100,7 @@ TEST_CASE("api: a directory that cannot be written costs no kernel", "[api]") {
 }
 
 TEST_CASE("api: with cache_directory \"\" nothing is written", "[api]") {
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const char* before = std::getenv("TILEWRIGHT_CACHE_DIR");
   const std::string saved = before ? before : "";
   setenv("TILEWRIGHT_CACHE_DIR", directory.path().c_str(), 1);
@@ -115,7 +115,7 @@ TEST_CASE("api: with cache_directory \"\" nothing is written", "[api]") {
   REQUIRE(tw_context_create(&options, &context, nullptr) == TW_OK);
   const ContextHandle from_environment(context);
   const ProgramHandle stored = make_program(from_environment.get(), graph.get());
-  CHECK(directory.count(".twk") == 1);
+  CHECK(file_count(directory.path(), ".twk") == 1);
   if (before) {
     setenv("TILEWRIGHT_CACHE_DIR", saved.c_str(), 1);
   } else {

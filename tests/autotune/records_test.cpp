@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
-#include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/catch.h"
+#include "tests/graphs.h"
+#include "tests/scratch.h"
 
 using namespace tilewright;
+using tilewright::tests::graph_of;
+using tilewright::tests::ScratchDirectory;
 
 namespace {
 
@@ -19,18 +20,12 @@ const char* const kGraph = R"j({"name": "g", "dims": {"N": {"default": 100, "min
   "inputs": {"x": {"dtype": "f32", "shape": ["N", 40]}},
   "ops": [{"op": "softmax", "in": ["x"], "out": "y", "axis": 1}], "outputs": ["y"]})j";
 
-Graph graph_of() {
-  auto graph = parse_description(kGraph);
-  if (!graph) FAIL(take_error_facts(graph.takeError()).message);
-  return std::move(*graph);
-}
-
 const ConfigOverrides kWinner{{"block_threads", 128}};
 
 // A record as a tuning at N makes it.
 TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", double us = 5, const std::string& space = "space-1",
                        llvm::ArrayRef<BucketSplit> splits = {}) {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{n};
   const Verifier verifier(graph, dims);
   VerificationReport report;
@@ -48,18 +43,8 @@ TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", doub
   return std::move(*record);
 }
 
-struct Scratch {
-  Scratch() {
-    llvm::SmallString<128> made;
-    REQUIRE_FALSE(llvm::sys::fs::createUniqueDirectory("tilewright-records", made));
-    path = std::string(made);
-  }
-  ~Scratch() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
 RecordHit look(const RecordStore& store, std::int64_t n, const std::string& device = "GPU A", const std::string& space = "space-1") {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{n};
   return store.lookup(record_problem(graph, dims, device, Target{}, "cold"), graph.symbols(), space);
 }
@@ -71,8 +56,8 @@ void write(const RecordStore& store, const TuningRecord& record) {
 }  // namespace
 
 TEST_CASE("records: a lookup says how it matched", "[autotune]") {
-  const Scratch scratch;
-  const RecordStore store({scratch.path, {}});
+  const ScratchDirectory scratch;
+  const RecordStore store({scratch.path(), {}});
   CHECK(look(store, 100).match == Match::kNone);
   write(store, record_at(100));
   CHECK(look(store, 100).match == Match::kExact);
@@ -86,9 +71,9 @@ TEST_CASE("records: a lookup says how it matched", "[autotune]") {
 }
 
 TEST_CASE("records: a lookup goes by the splits that records of the same device carry", "[autotune]") {
-  const Scratch scratch;
-  const RecordStore store({scratch.path, {}});
-  const Graph graph = graph_of();
+  const ScratchDirectory scratch;
+  const RecordStore store({scratch.path(), {}});
+  const Graph graph = graph_of(kGraph);
   const std::vector<BucketSplit> splits{{Bucket{{65}, {128}}, 0, 91}};
   write(store, record_at(128));
   CHECK(look(store, 70).match == Match::kBucket);
@@ -130,15 +115,15 @@ TEST_CASE("records: the bucket and its splits are read as they were written, and
 }
 
 TEST_CASE("records: a corrupt file, another version and a changed space are ignored with a note", "[autotune]") {
-  const Scratch scratch;
-  const RecordStore store({scratch.path, {}});
+  const ScratchDirectory scratch;
+  const RecordStore store({scratch.path(), {}});
   const TuningRecord record = record_at(100);
   write(store, record);
   const RecordHit other = look(store, 100, "GPU A", "space-2");
   CHECK(other.match == Match::kNone);
   REQUIRE(other.notes.size() == 1);
   CHECK(other.notes[0].find("space has changed") != std::string::npos);
-  const std::string path = scratch.path + "/" + record.file_name();
+  const std::string path = scratch.path() + "/" + record.file_name();
   std::string text = record.text();
   auto rewrite = [&](const std::string& bytes) { std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes; };
   for (const std::string& bad : {text.substr(0, text.size() / 2), std::string("{}"), std::string()}) {
@@ -164,14 +149,14 @@ TEST_CASE("records: an edited file whose winner was not verified is no record", 
 }
 
 TEST_CASE("records: the writable directory goes before the layers, and merging keeps the faster", "[autotune]") {
-  const Scratch mine, theirs;
-  const RecordStore layer({theirs.path, {}});
+  const ScratchDirectory mine, theirs;
+  const RecordStore layer({theirs.path(), {}});
   write(layer, record_at(100, "GPU A", 4));
-  const RecordStore store({mine.path, {theirs.path}});
-  CHECK(look(store, 100).path.find(theirs.path) == 0);
+  const RecordStore store({mine.path(), {theirs.path()}});
+  CHECK(look(store, 100).path.find(theirs.path()) == 0);
   write(store, record_at(100, "GPU A", 5));
-  CHECK(look(store, 100).path.find(mine.path) == 0);
-  auto lines = merge_records(store, theirs.path);
+  CHECK(look(store, 100).path.find(mine.path()) == 0);
+  auto lines = merge_records(store, theirs.path());
   REQUIRE(static_cast<bool>(lines));
   REQUIRE(lines->size() == 1);
   CHECK(lines->front().find("taken") != std::string::npos);
@@ -183,7 +168,7 @@ TEST_CASE("records: the writable directory goes before the layers, and merging k
 }
 
 TEST_CASE("verifier: a report on another config, with a failed or a missing case, verifies nothing", "[autotune]") {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{100};
   const Verifier verifier(graph, dims);
   VerificationReport report;
@@ -277,7 +262,7 @@ class KeepingRunner : public CandidateRunner {
 }  // namespace
 
 TEST_CASE("verifier: a candidate that spoils kept inputs brings none of the next down", "[autotune]") {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{100};
   Verifier verifier(graph, dims);
   const ConfigOverrides spoiler{{"a", 1}};
@@ -294,7 +279,7 @@ TEST_CASE("verifier: a candidate that spoils kept inputs brings none of the next
 }
 
 TEST_CASE("verifier: planted faults are found and named", "[autotune]") {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{100};
   auto text = [&](Plant plant) {
     Verifier verifier(graph, dims);
@@ -313,7 +298,7 @@ TEST_CASE("verifier: planted faults are found and named", "[autotune]") {
 }
 
 TEST_CASE("verifier: an error of the driver is a crash, so that the helper is not used again", "[autotune]") {
-  const Graph graph = graph_of();
+  const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{100};
   auto fate = [&](Plant plant) {
     Verifier verifier(graph, dims);
