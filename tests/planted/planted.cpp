@@ -50,9 +50,7 @@ std::vector<Plant> make_plants(Place place) {
        "out"},
       {"endless loop",
        config_of(128, 1),
-       // A thread that sleeps would let the executor on the CPU see that nobody ever wakes it.
-       "#if defined(__CUDA_ARCH__)\n  while (args.elements > 0) __nanosleep(64);\n"
-       "#else\n  volatile int spin = 1;\n  while (spin != 0) spin = spin + 2;\n#endif\n",
+       gpu ? "  while (args.elements > 0) __nanosleep(64);\n" : "  for (;;) asm volatile(\"\" ::: \"memory\");\n",
        {Fate::kTimedOut},
        "no answer within"},
       {"illegal address",

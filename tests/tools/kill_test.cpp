@@ -180,7 +180,7 @@ TEST_CASE("tune: killed at random moments, it loses the candidate in flight at m
     }
     ++killed;
     const auto after = killing.saved();
-    CHECK(after.size() >= killing.tried());
+    CHECK(after.size() >= killing.tried());  // said on slow machines alone
     check_kept(before, after);
     most_saved = std::max(most_saved, after.size());
     before = after;
@@ -194,6 +194,6 @@ TEST_CASE("tune: killed at random moments, it loses the candidate in flight at m
   CHECK(winner_of(run_tool(killing.arguments(true), killing.environment)) == winner);
   check_kept(before, killing.recorded());
   CHECK(killed > kills / 2);
-  CHECK(most_saved > 0);
+  CHECK(most_saved > all / 2);
   CHECK(all_ended(killing));
 }
