@@ -51,6 +51,7 @@ class FakeTester : public CandidateTester {
  public:
   FakeTester(const Verifier& verifier, double noise, std::uint64_t seed) : verifier_(verifier), timer_(noise, seed) {}
   llvm::Expected<Trial> verify(const ConfigOverrides& config) override {
+    if (lost_after > 0 && timings > lost_after) return make_error(Status::kMissing, "no device");
     ++verifications;
     Trial trial;
     if (auto planted = plants.find(config); planted != plants.end() && planted->second != Fate::kMeasured) {
@@ -238,6 +239,21 @@ TEST_CASE("search: a lost device leaves the best so far, and continuing finds th
     REQUIRE(rest.winner.has_value());
     CHECK(rest.winner->config() == all.winner->config());
   }
+}
+
+TEST_CASE("search: what was verified in an earlier process alone does not win on a lost device", "[autotune]") {
+  Bench first;
+  TuneOptions options = local(20);
+  std::vector<Candidate> saved;
+  options.save = [&](llvm::ArrayRef<Candidate> candidates) { saved.assign(candidates.begin(), candidates.end()); };
+  first.run(options);
+  Bench second;
+  second.tester.lost_after = 1;
+  options.known = saved;
+  const TuneResult result = second.run(options);
+  CHECK(result.ended == "device lost");
+  CHECK_FALSE(result.winner.has_value());
+  CHECK(result.candidates.size() == 20);
 }
 
 TEST_CASE("search: a device that is not there from the start is an error", "[autotune]") {
