@@ -1,11 +1,11 @@
 // tilewright compile FILE... --target T: fills the store; needs no GPU.
+#include "autotune/use_records.h"
 #include "codegen/compile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "ops/json.h"
 #include "runtime/parallel.h"
 #include "tools/cli.h"
 #include "tools/progress.h"
-#include "autotune/use_records.h"
 
 namespace tilewright::cli {
 namespace {

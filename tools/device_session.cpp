@@ -1,8 +1,8 @@
 #include "tools/device_session.h"
 
+#include "autotune/use_records.h"
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
-#include "autotune/use_records.h"
 
 namespace tilewright::cli {
 namespace {
@@ -65,7 +65,9 @@ llvm::Expected<std::unique_ptr<LoadedProgram>> LoadedProgram::create(DeviceSessi
                                                                      llvm::ArrayRef<std::int64_t> dims, CompileOptions options) {
   options.device = device_model(session.target);
   Match match = Match::kNone;
-  if (options.overrides.empty()) match = use_record(RecordStore(RecordStore::Options::from_environment()), graph, dims, session.facts.name, session.target, options).match;
+  if (options.overrides.empty())
+    match =
+        use_record(RecordStore(RecordStore::Options::from_environment()), graph, dims, session.facts.name, session.target, options).match;
   auto compiled = compile_program(graph, session.target, builder, options);
   if (!compiled) return compiled.takeError();
   auto program = load_program(*session.driver, *compiled);

@@ -9,29 +9,25 @@
 #include "ops/json.h"
 #include "runtime/error.h"
 #include "tests/api/api_support.h"
+#include "tests/scratch.h"
 
 using namespace tilewright_tests;
 using namespace tilewright;
+using tests::value_of;
 
 namespace {
-
-template <typename T>
-T value(llvm::Expected<T> expected) {
-  if (!expected) FAIL(take_error_facts(expected.takeError()).message);
-  return std::move(*expected);
-}
 
 // A graph with its space on one target.
 struct Tunable {
   explicit Tunable(std::string_view json, const char* target_name = "sm_90a")
-      : graph(value(parse_description(llvm::StringRef(json.data(), json.size())))), target(value(parse_target(target_name))) {
+      : graph(value_of(parse_description(llvm::StringRef(json.data(), json.size())))), target(value_of(parse_target(target_name))) {
     options.device = device_model(target);
-    space = value(make_space(graph, options));
+    space = value_of(make_space(graph, options));
   }
   std::int64_t workspace(const ConfigOverrides& config, std::int64_t n) const {
     CompileOptions chosen = options;
     chosen.overrides = config;
-    return value(workspace_bytes(value(prepare_program(graph, chosen)).lowered.recipe, {n}));
+    return value_of(workspace_bytes(value_of(prepare_program(graph, chosen)).lowered.recipe, {n}));
   }
   // The first config the lowering takes for which `wanted` holds.
   ConfigOverrides find(const std::function<bool(const ConfigOverrides&)>& wanted) const {
@@ -47,21 +43,21 @@ struct Tunable {
     return {};
   }
   // As a tuning at N = n writes it. `space_identity` "": that of the space as it is now.
-  void record(const std::filesystem::path& directory, std::int64_t n, const ConfigOverrides& config,
-              llvm::ArrayRef<BucketSplit> splits = {}, std::string space_identity = "") const {
+  void record(const std::string& directory, std::int64_t n, const ConfigOverrides& config, llvm::ArrayRef<BucketSplit> splits = {},
+              std::string space_identity = "") const {
     const Verifier verifier(graph, {n});
     VerificationReport report;
     report.config = config;
     for (const VerifyCase& c : verifier.cases()) report.cases.push_back({c.name, true, 1e-7, ""});
-    const Verified verified = value(verifier.accept(config, report));
+    const Verified verified = value_of(verifier.accept(config, report));
     Candidate candidate;
     candidate.config = config;
     candidate.fate = Fate::kMeasured;
     candidate.samples_us = {5, 5, 5};
     if (space_identity.empty()) space_identity = space.identity();
-    const TuningRecord made = value(make_record(record_problem(graph, {n}, "GPU A", target, "cold", true, splits), verified,
-                                                {{candidate}, space.default_config(), std::move(space_identity), {}}));
-    if (llvm::Error error = RecordStore({directory.string(), {}}).write(made)) FAIL(take_error_facts(std::move(error)).message);
+    const TuningRecord made = value_of(make_record(record_problem(graph, {n}, "GPU A", target, "cold", true, splits), verified,
+                                                   {{candidate}, space.default_config(), std::move(space_identity), {}}));
+    if (llvm::Error error = RecordStore({directory, {}}).write(made)) FAIL(take_error_facts(std::move(error)).message);
   }
   Graph graph;
   Target target;
@@ -84,8 +80,8 @@ class WithoutRecordsVariable {
   std::optional<std::string> old_;
 };
 
-ContextHandle context_in(const std::filesystem::path& directory, int ignore_records = 0, size_t size = sizeof(tw_context_options)) {
-  const std::string path = directory.string();
+ContextHandle context_in(const std::string& directory, int ignore_records = 0, size_t size = sizeof(tw_context_options)) {
+  const std::string path = directory;
   const tw_context_options options{size, path.c_str(), 0, ignore_records};
   tw_context* context = nullptr;
   REQUIRE(tw_context_create(&options, &context, nullptr) == TW_OK);
@@ -115,15 +111,15 @@ std::string key(const ProgramHandle& program) { return tw_program_kernel_key(pro
 
 TEST_CASE("api: a program goes by the tuning record that suits the sizes, and says by which", "[api]") {
   const WithoutRecordsVariable unset;
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const Tunable tunable(kSoftmax);
   const std::string untuned = key(program_of(context_in(directory.path()), kSoftmax));
   CHECK(match(program_of(context_in(directory.path()), kSoftmax), 16) == "none");
   CHECK(tw_program_record_path(program_of(context_in(directory.path()), kSoftmax).get(), nullptr) == nullptr);
 
   const ConfigOverrides other = tunable.find([&](const ConfigOverrides& config) { return config != tunable.space.default_config(); });
-  tunable.record(directory.path() / "records", 16, other);
-  tunable.record(directory.path() / "records", 128, tunable.space.default_config());
+  tunable.record(directory.path("records"), 16, other);
+  tunable.record(directory.path("records"), 128, tunable.space.default_config());
   const ProgramHandle tuned = program_of(context_in(directory.path()), kSoftmax);
   CHECK(std::string(tw_program_record_match(tuned.get(), nullptr)) == "exact");
   CHECK(match(tuned, 9) == "bucket");
@@ -148,14 +144,14 @@ TEST_CASE("api: a program goes by the tuning record that suits the sizes, and sa
 
 TEST_CASE("api: each launch takes the kernels of its own bucket, splits included", "[api]") {
   const WithoutRecordsVariable unset;
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const Tunable tunable(kSum);
   const std::int64_t usual = tunable.workspace(tunable.space.default_config(), 3000);
   const ConfigOverrides other = tunable.find([&](const ConfigOverrides& config) { return tunable.workspace(config, 3000) != usual; });
   // By distance 3000 is nearer to 2896 than to 4096; by the split it belongs to the latter.
   const std::vector<BucketSplit> splits{{Bucket{{2049}, {4096}}, 0, 2896}};
-  tunable.record(directory.path() / "records", 4096, other, splits);
-  tunable.record(directory.path() / "records", 2896, tunable.space.default_config(), splits);
+  tunable.record(directory.path("records"), 4096, other, splits);
+  tunable.record(directory.path("records"), 2896, tunable.space.default_config(), splits);
   const ProgramHandle program = program_of(context_in(directory.path()), kSum);
   for (const auto& [n, config] :
        std::array<std::pair<std::int64_t, ConfigOverrides>, 3>{{{3000, other}, {2900, other}, {2800, tunable.space.default_config()}}}) {
@@ -169,9 +165,9 @@ TEST_CASE("api: each launch takes the kernels of its own bucket, splits included
 
 TEST_CASE("api: a record over a space that has changed is passed over, and the log says so", "[api]") {
   const WithoutRecordsVariable unset;
-  const TemporaryDirectory directory;
+  const ScratchDirectory directory;
   const Tunable tunable(kSoftmax);
-  tunable.record(directory.path() / "records", 16, tunable.space.default_config(), {}, "another space");
+  tunable.record(directory.path("records"), 16, tunable.space.default_config(), {}, "another space");
   std::string messages;
   auto keep = [](tw_log_level level, const char* message, void* user) {
     CHECK(level == TW_LOG_WARNING);

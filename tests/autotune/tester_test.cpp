@@ -110,8 +110,8 @@ TEST_CASE("helper: after a crash a fresh one must begin before the candidate is 
   HelperOptions options = shell();
   options.pause_s = 0.001;
   // The first helper works; the device is lost when its candidate crashes.
-  options.arguments = {"-c",
-                       fmt::format("if ! mkdir {} 2>/dev/null; then echo '{{\"error\":\"no device\"}}'; exit; fi; {}", scratch.path("first"), kScript)};
+  options.arguments = {"-c", fmt::format("if ! mkdir {} 2>/dev/null; then echo '{{\"error\":\"no device\"}}'; exit; fi; {}",
+                                         scratch.path("first"), kScript)};
   HelperTester tester(options);
   CHECK(trial_of(tester, 0).fate == Fate::kMeasured);
   auto lost = tester.time({{"mode", 1}}, 1);
