@@ -79,7 +79,7 @@ class ProblemTuner : public BucketTuner {
     auto path = write({bucket_of(job_.graph.symbols(), dims, splits), {splits.begin(), splits.end()}, *result, {}}, dims);
     if (!path) return path.takeError();
     // What others or a lost device cut short may be continued.
-    if (result->winner && (result->ended == "settled" || result->ended == "budget")) state.remove();
+    if (result->winner && (result->ended == "settled" || result->ended == "budget")) complete_.push_back(state);
     return result;
   }
 
@@ -112,7 +112,11 @@ class ProblemTuner : public BucketTuner {
   }
 
   bool interrupted() const override { return session_.interrupted(); }
-  std::vector<Tuned> take_finished() { return std::move(finished_); }
+  // All buckets are done: nothing of them is continued any more.
+  std::vector<Tuned> take_finished() {
+    for (const SavedState& state : complete_) state.remove();
+    return std::move(finished_);
+  }
 
  private:
   RecordProblem problem(const Dims& dims, llvm::ArrayRef<BucketSplit> splits) const {
@@ -191,6 +195,7 @@ class ProblemTuner : public BucketTuner {
   std::map<std::vector<std::int64_t>, llvm::json::Object> environments_;
   ReportProblem report_;  // of what was written last
   std::vector<Tuned> finished_;
+  std::vector<SavedState> complete_;  // kept while other sizes are compared, so that a killed tuning loses none of it
 };
 
 double median_of(const TuneResult& result, const ConfigOverrides& config) {

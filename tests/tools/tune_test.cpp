@@ -171,7 +171,7 @@ TEST_CASE("tune: a record that is corrupt, of another version or from another de
     text.replace(text.find(from), from.size(), to);
     return text;
   };
-  const std::vector<std::string> bad{"", "{", good.substr(0, good.size() / 2), replaced("\"format\": 1", "\"format\": 99"),
+  const std::vector<std::string> bad{"", "{", good.substr(0, good.size() / 2), replaced("\"format\": 2", "\"format\": 99"),
                                      replaced("\"winner\": {", "\"winner\": {\"block_threads\": 1, \"none\":")};
   for (const std::string& text : bad) {
     INFO(text);
