@@ -41,8 +41,6 @@ llvm::StringRef fate_name(Fate fate) {
   return "";
 }
 
-bool is_final(Fate fate) { return fate != Fate::kWaiting; }
-
 Interval median_interval(llvm::ArrayRef<double> samples) {
   if (samples.empty()) return {};
   std::vector<double> sorted(samples.begin(), samples.end());

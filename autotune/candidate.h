@@ -23,7 +23,6 @@ enum class Fate : std::uint8_t {
   kMeasured,       // verified and timed
 };
 llvm::StringRef fate_name(Fate fate);  // "refused", "compile_failed", ...
-bool is_final(Fate fate);              // nothing more will be tried
 
 // What the compiler made of all kernels of a candidate: the most of each, so that fewer is better.
 struct Resources {

@@ -1,40 +1,14 @@
 #include "autotune/compile_pool.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <optional>
 
+#include "autotune/proc_facts.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "runtime/error.h"
 
 namespace tilewright {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// "VmHWM:   1234 kB" of a file in /proc, in bytes.
-std::uint64_t proc_field(llvm::StringRef text, llvm::StringRef name) {
-  const std::size_t at = text.find(name);
-  if (at == llvm::StringRef::npos) return 0;
-  llvm::StringRef number = text.substr(at + name.size()).ltrim(": \t");
-  std::uint64_t kilobytes = 0;
-  return number.consumeInteger(10, kilobytes) ? 0 : kilobytes << 10;
-}
-
-std::string proc_text(const char* path) {
-  auto buffer = llvm::MemoryBuffer::getFileAsStream(path);
-  return buffer ? (*buffer)->getBuffer().str() : "";
-}
-
-}  // namespace
-
-MemoryFacts memory_facts() {
-  const std::string self = proc_text("/proc/self/status"), machine = proc_text("/proc/meminfo");
-  return {proc_field(self, "VmRSS"), proc_field(self, "VmHWM"), proc_field(machine, "MemAvailable")};
-}
 
 Candidate ProgramCompiler::compile(const ConfigOverrides& config) {
   Candidate candidate;
@@ -68,13 +42,12 @@ Candidate ProgramCompiler::compile(const ConfigOverrides& config) {
 
 struct CompilePool::Job {
   ConfigOverrides config;
-  std::optional<Clock::time_point> started;
   std::optional<Candidate> result;
 };
 
 CompilePool::CompilePool(CandidateCompiler& compiler, PoolOptions options) : compiler_(compiler), options_(options) {
   if (options_.threads == 0) options_.threads = std::max(1u, std::thread::hardware_concurrency());
-  if (options_.memory_bytes == 0) options_.memory_bytes = memory_facts().available / 2;
+  if (options_.memory_bytes == 0) options_.memory_bytes = available_memory() / 2;
   for (unsigned i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -84,6 +57,7 @@ CompilePool::~CompilePool() {
     stop_ = true;
   }
   wake_.notify_all();
+  compiler_.stop();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -103,18 +77,7 @@ Candidate CompilePool::take() {
   if (order_.empty()) return {};
   const std::shared_ptr<Job> job = order_.front();
   order_.pop_front();
-  const auto limit = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.time_limit_s));
-  while (!job->result) {
-    if (!job->started) {
-      ready_.wait_for(lock, std::chrono::milliseconds(50));
-    } else if (ready_.wait_until(lock, *job->started + limit) == std::cv_status::timeout && !job->result) {
-      Candidate late;
-      late.config = job->config;
-      late.fate = Fate::kCompileFailed;
-      late.reason = fmt::format("not compiled within {:.0f} s", options_.time_limit_s);
-      return late;
-    }
-  }
+  ready_.wait(lock, [&] { return job->result.has_value(); });
   return std::move(*job->result);
 }
 
@@ -128,11 +91,6 @@ unsigned CompilePool::width() const {
   return width_;
 }
 
-std::uint64_t CompilePool::bytes_per_compile() const {
-  const std::lock_guard lock(mutex_);
-  return bytes_per_compile_;
-}
-
 void CompilePool::work() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -140,7 +98,6 @@ void CompilePool::work() {
     if (stop_) return;
     const std::shared_ptr<Job> job = waiting_.front();
     waiting_.pop_front();
-    job->started = Clock::now();
     ++running_;
     lock.unlock();
     run(job);
@@ -148,19 +105,16 @@ void CompilePool::work() {
   }
 }
 
-// The first compilation runs alone, and what it added to the peak says how many fit.
+// Until the first compilation is done only one runs; what it was seen to use says how many fit.
 void CompilePool::run(const std::shared_ptr<Job>& job) {
-  const MemoryFacts before = memory_facts();
   Candidate result = compiler_.compile(job->config);
-  const MemoryFacts after = memory_facts();
+  const std::uint64_t bytes = compiler_.bytes_per_compile();
   {
     const std::lock_guard lock(mutex_);
     --running_;
-    // One that came from the store, or was refused, says nothing.
-    if (!measured_ && result.compile_ms > 0) {
-      measured_ = true;
-      bytes_per_compile_ = after.peak - std::min(after.peak, std::max(before.resident, std::uint64_t{1}));
-      const std::uint64_t fit = bytes_per_compile_ > 0 ? options_.memory_bytes / bytes_per_compile_ : options_.threads;
+    // One that was refused says nothing.
+    if (bytes > 0 || result.compile_ms > 0) {
+      const std::uint64_t fit = bytes > 0 ? options_.memory_bytes / bytes : options_.threads;
       width_ = static_cast<unsigned>(std::clamp<std::uint64_t>(fit, 1, options_.threads));
     }
     job->result = std::move(result);

@@ -1,4 +1,4 @@
-// Compiles candidates on threads of its own while others are timed.
+// Compiles several candidates at a time while others are timed.
 #pragma once
 
 #include <condition_variable>
@@ -23,9 +23,13 @@ class CandidateCompiler {
   virtual ~CandidateCompiler() = default;
   // The candidate with keys, resources and prediction filled in; its fate stays kWaiting when it may run.
   virtual Candidate compile(const ConfigOverrides& config) = 0;
+  // What is being compiled may end at once, with any result: nobody waits for it, and nothing more is compiled.
+  virtual void stop() {}
+  // The most memory one compilation was seen to use; 0: not known.
+  virtual std::uint64_t bytes_per_compile() const { return 0; }
 };
 
-// The real one. References must outlive it.
+// The real one, in this process. References must outlive it.
 class ProgramCompiler : public CandidateCompiler {
  public:
   ProgramCompiler(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, Target target, CompileOptions options, Builder& builder)
@@ -42,30 +46,22 @@ class ProgramCompiler : public CandidateCompiler {
 
 struct PoolOptions {
   unsigned threads = 0;            // 0: one per core
-  double time_limit_s = 20;        // a compilation that takes longer is given up
   std::uint64_t memory_bytes = 0;  // what all compilations together may use; 0: half of what is available
 };
-
-// Resident bytes of this process, its peak, and memory that is available on the machine; 0 where the system does not say.
-struct MemoryFacts {
-  std::uint64_t resident = 0, peak = 0, available = 0;
-};
-MemoryFacts memory_facts();
 
 class CompilePool {
  public:
   CompilePool(CandidateCompiler& compiler, PoolOptions options);
-  ~CompilePool();  // waits for what is being compiled; the rest is dropped
+  ~CompilePool();  // stops the compiler; what waits is dropped
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
   void submit(const ConfigOverrides& config);
-  // The oldest submitted, when it is ready or its time is up (kCompileFailed). Nothing submitted: a default Candidate.
+  // The oldest submitted, when it is ready. Nothing submitted: a default Candidate.
   Candidate take();
   std::size_t pending() const;
   // Threads that compile at a time: fewer than asked for where a compilation was measured to need much memory.
   unsigned width() const;
-  std::uint64_t bytes_per_compile() const;  // measured: growth of the peak while one compiled alone; 0 before
 
  private:
   struct Job;
@@ -78,8 +74,7 @@ class CompilePool {
   std::condition_variable wake_, ready_;
   std::deque<std::shared_ptr<Job>> waiting_, order_;
   unsigned running_ = 0, width_ = 1;
-  std::uint64_t bytes_per_compile_ = 0;
-  bool measured_ = false, stop_ = false;
+  bool stop_ = false;
   std::vector<std::thread> threads_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autotune/candidate.h"
+#include "autotune/helper_process.h"
 #include "autotune/verifier.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
@@ -43,11 +44,8 @@ class LocalTester : public CandidateTester {
   CandidateRunner& runner_;
 };
 
-// Tells the HelperTester on `out` that candidates can be run, then answers its requests on `in` with lines on `out` until `in` ends. A
-// request that this cannot read ends it: error kCorrupt. Both files stay the caller's.
+// Answers the requests of a HelperTester, as serve_requests.
 llvm::Error serve_tester(CandidateTester& tester, int in, int out);
-// Tells it instead that none can be run here, and why.
-void refuse_tester(llvm::StringRef reason, int out);
 
 struct HelperOptions {
   std::string program;                 // absolute path
@@ -65,27 +63,21 @@ struct HelperOptions {
 class HelperTester : public CandidateTester {
  public:
   explicit HelperTester(HelperOptions options) : options_(std::move(options)) {}
-  ~HelperTester() override;  // ends the helper
-  HelperTester(const HelperTester&) = delete;
-  HelperTester& operator=(const HelperTester&) = delete;
   llvm::Expected<Trial> verify(const ConfigOverrides& config) override;
   llvm::Expected<Trial> time(const ConfigOverrides& config, unsigned samples) override;
   // Process id of the helper, -1 without one.
-  int process() const { return pid_; }
+  int process() const { return process_.process(); }
   unsigned starts() const { return starts_; }
 
  private:
   llvm::Error start();                      // a helper that can run candidates, after some tries
   llvm::Expected<std::string> start_one();  // why it cannot; "" where it can. Error kIo: no process can be made
-  std::string stop();                       // what ended it
-  std::string wait_for_end();               // the same of one that ends by itself
   llvm::Expected<Trial> blame(Trial trial);
   llvm::Expected<Trial> ask(llvm::json::Object request, double limit_s);
 
   HelperOptions options_;
-  int pid_ = -1, to_ = -1, from_ = -1;
+  HelperProcess process_;
   unsigned starts_ = 0;
-  std::string buffer_;
 };
 
 }  // namespace tilewright

@@ -48,6 +48,7 @@ Action add_run(CLI::App& app);
 Action add_bench(CLI::App& app);
 Action add_tune(CLI::App& app);
 Action add_tune_helper(CLI::App& app);
+Action add_tune_compiler(CLI::App& app);
 Action add_records(CLI::App& app);
 Action add_cache(CLI::App& app);
 

@@ -1,21 +1,17 @@
-// tilewright tune FILE|DIR...: finds, verifies and records the config of each description; and the hidden helper in which candidates run.
-#include <sys/prctl.h>
-#include <unistd.h>
-
+// tilewright tune FILE|DIR...: finds, verifies and records the config of each description.
 #include <atomic>
 #include <cmath>
 #include <csignal>
 #include <thread>
 
-#include "autotune/host_runner.h"
 #include "autotune/records.h"
 #include "autotune/report.h"
 #include "autotune/use_records.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/FileSystem.h"
 #include "tools/cli.h"
 #include "tools/device_runner.h"
+#include "tools/tune_helpers.h"
 #include "tools/tune_problem.h"
 
 namespace tilewright::cli {
@@ -41,21 +37,6 @@ namespace {
 
 std::atomic<bool> interrupted{false};
 void on_interrupt(int) { interrupted.store(true); }
-
-HelperOptions helper_options(const Options& options, const std::string& file) {
-  HelperOptions helper;
-  helper.program = llvm::sys::fs::getMainExecutable(nullptr, nullptr);
-  helper.arguments = {"tune-helper", file,
-                      "--on",        options.on,
-                      "--policy",    options.policy,
-                      "--device",    std::to_string(options.device),
-                      "--seed",      std::to_string(options.seed),
-                      "--noise",     std::to_string(options.noise)};
-  for (const std::string& dim : options.dims) helper.arguments.insert(helper.arguments.end(), {"--dim", dim});
-  if (options.no_fuse) helper.arguments.push_back("--no-fuse");
-  helper.time_limit_s = options.time_limit_s;
-  return helper;
-}
 
 // Targets other than those here get the config of a record, or else their first guess, into the store. One line each.
 llvm::Expected<std::vector<std::string>> compile_absent(const Options& options, llvm::ArrayRef<TuneJob> jobs, llvm::ArrayRef<Place> places,
@@ -175,6 +156,8 @@ llvm::Expected<Output> run_tune(const Options& options) {
   if (auto policy = parse_timing_policy(options.policy); !policy) return policy.takeError();
   auto jobs = collect_tune_jobs(options.files, options.dims, options.targets);
   if (!jobs) return jobs.takeError();
+  auto shared_store = share_store();
+  if (!shared_store) return shared_store.takeError();
   std::unique_ptr<Builder> builder = make_builder();
   std::vector<Place> places;
   if (auto found = find_places(options, *builder)) {
@@ -190,60 +173,10 @@ llvm::Expected<Output> run_tune(const Options& options) {
   std::signal(SIGTERM, on_interrupt);
   const std::vector<std::vector<std::size_t>> models = models_of(places);
   TuneDisplay display(places.size(), jobs->size() * models.size(), *budget);
-  TuneSession session{options, *budget, *builder, display, helper_options, [] { return interrupted.load(); }, options.jobs};
+  TuneSession session{options, *budget, display, [] { return interrupted.load(); }, options.jobs};
   if (session.compile_threads == 0 && places.size() > 1)
     session.compile_threads = std::max(1u, std::thread::hardware_concurrency() / static_cast<unsigned>(places.size()));
   return tell(options, *jobs, places, models, *absent, tune_all(session, *jobs, places, models));
-}
-
-llvm::Expected<Output> serve(const Options& options) {
-  auto sized = load_sized(options.files[0], options.dims);
-  if (!sized) return sized.takeError();
-  CompileOptions compile;
-  compile.plan.fuse = !options.no_fuse;
-  Verifier verifier(sized->graph, sized->dims);
-  std::unique_ptr<Builder> builder;
-  std::unique_ptr<DeviceSession> session;
-  std::unique_ptr<CandidateRunner> runner;
-  if (options.on == "host") {
-    const Target target;
-    compile.device = device_model(target);
-    runner = std::make_unique<HostRunner>(sized->graph, sized->dims, compile, target, options.noise, options.seed);
-  } else {
-    auto policy = parse_timing_policy(options.policy);
-    if (!policy) return policy.takeError();
-    builder = make_builder();
-    auto opened = DeviceSession::open(options.device, *builder);
-    if (!opened) return opened.takeError();
-    session = std::move(*opened);
-    auto created = DeviceRunner::create(*session, *builder, sized->graph, sized->dims, compile, *policy);
-    if (!created) return created.takeError();
-    runner = std::move(*created);
-  }
-  LocalTester tester(verifier, *runner);
-  if (llvm::Error error = serve_tester(tester, STDIN_FILENO, STDOUT_FILENO)) return error;
-  return Output{};
-}
-
-llvm::Expected<Output> run_helper(const Options& options) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a helper that hangs must not outlive who started it
-  std::signal(SIGINT, SIG_IGN);        // the parent decides what an interrupt ends
-  auto served = serve(options);
-  if (served) return served;
-  ErrorFacts facts = take_error_facts(served.takeError());
-  refuse_tester(facts.message, STDOUT_FILENO);  // whoever started this says it, once
-  return Output{"", exit_status(facts.status)};
-}
-
-void add_common(CLI::App& app, Options& options) {
-  app.add_option("--on", options.on, "gpu, or host: kernels run on the CPU and times are simulated")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"gpu", "host"}));
-  app.add_option("--policy", options.policy, "how it is timed: cold (graph replay, L2 flushed), warm, plain (single launches)")
-      ->capture_default_str();
-  app.add_option("--seed", options.seed, "seed of the search, and of the simulation's noise")->capture_default_str();
-  app.add_option("--noise", options.noise, "on host: standard deviation of simulated times, relative")->capture_default_str();
-  app.add_flag("--no-fuse", options.no_fuse, "one kernel per op");
 }
 
 }  // namespace
@@ -267,18 +200,8 @@ Action add_tune(CLI::App& app) {
   app.add_option("--report", options->report, "HTML page to write: pictures of times and parameters, fates and reasons");
   app.add_flag("--resume", options->resume, "go on where an interrupted tuning ended");
   app.add_flag("--json", options->json, "print JSON");
-  add_common(app, *options);
+  add_tune_common(app, *options);
   return [options] { return run_tune(*options); };
-}
-
-Action add_tune_helper(CLI::App& app) {
-  auto options = std::make_shared<Options>();
-  app.group("");  // hidden: the process in which tune runs candidates
-  app.add_option("FILE", options->files, "description")->required()->expected(1);
-  app.add_option("--dim", options->dims, "NAME=VALUE of a named dimension")->expected(1)->take_all();
-  app.add_option("--device", options->device, "ordinal of the GPU")->capture_default_str();
-  add_common(app, *options);
-  return [options] { return run_helper(*options); };
 }
 
 }  // namespace tilewright::cli

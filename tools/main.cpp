@@ -31,7 +31,8 @@ constexpr CommandEntry kCommands[] = {
     {"cache", "look into the store", add_cache},
 };
 
-constexpr llvm::StringRef kHelperCommand = "tune-helper";
+// Of the processes that tune starts.
+constexpr CommandEntry kHiddenCommands[] = {{"tune-helper", "", add_tune_helper}, {"tune-compiler", "", add_tune_compiler}};
 
 constexpr const char* kExitHelp =
     "Exit status: 0 good, 1 the thing asked about is bad, 2 usage or bad input, 3 the machine lacks what is needed.\n"
@@ -75,11 +76,14 @@ int run_tool(int argc, char** argv) {
     CLI::App* command = app.add_subcommand(entry.name.str(), entry.summary);
     actions.emplace_back(command, entry.add(*command));
   }
-  CLI::App* helper = app.add_subcommand(kHelperCommand.str(), "");
-  actions.emplace_back(helper, add_tune_helper(*helper));
+  for (const CommandEntry& entry : kHiddenCommands) {
+    CLI::App* command = app.add_subcommand(entry.name.str(), entry.summary);
+    actions.emplace_back(command, entry.add(*command));
+  }
   if (argc < 2)
     return fail(fmt::format("no command given; the commands are {} (--help says more)", llvm::join(command_names(), ", ")), kUsage);
-  if (argv[1][0] != '-' && argv[1] != kHelperCommand && !llvm::is_contained(command_names(), argv[1])) return unknown_command(argv[1]);
+  const bool hidden = llvm::any_of(kHiddenCommands, [&](const CommandEntry& entry) { return entry.name == argv[1]; });
+  if (argv[1][0] != '-' && !hidden && !llvm::is_contained(command_names(), argv[1])) return unknown_command(argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {

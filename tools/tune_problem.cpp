@@ -3,6 +3,7 @@
 #include "codegen/embedded_templates.h"
 #include "llvm/ADT/STLExtras.h"
 #include "tools/cli.h"
+#include "tools/tune_helpers.h"
 #include "tools/tune_state.h"
 
 namespace tilewright::cli {
@@ -134,22 +135,24 @@ class ProblemTuner : public BucketTuner {
     return std::nullopt;
   }
 
-  HelperOptions helper(const Dims& dims) const {
+  // What the helpers are told of one size.
+  TuneCommand at(const Dims& dims) const {
     TuneCommand command = session_.options;
     command.device = place_.ordinal;
     command.dims = job_.baked;
     for (auto [symbol, value] : llvm::zip_equal(job_.graph.symbols(), dims))
       command.dims.push_back(fmt::format("{}={}", symbol.name, value));
-    return session_.helper(command, job_.file);
+    return command;
   }
 
   // One search at one size; `starts` gets the number of helpers it took.
   llvm::Expected<TuneResult> search(const Dims& dims, const char* what, TuneOptions tune, unsigned& starts) {
-    ProgramCompiler compiler(job_.graph, dims, place_.target, compile_, session_.builder);
+    const TuneCommand command = at(dims);
+    WorkerCompiler compiler(worker_options(command, job_.file, place_.target));
     PoolOptions pool_options;
     pool_options.threads = session_.compile_threads;
     CompilePool pool(compiler, pool_options);
-    HelperTester tester(helper(dims));
+    HelperTester tester(tester_options(command, job_.file));
     const Verifier verifier(job_.graph, dims);
     tune.seed = session_.options.seed;
     tune.progress = [&](const TuneProgress& progress) { session_.display.show(slot_, progress); };

@@ -20,10 +20,7 @@ namespace tilewright::cli {
 struct TuneSession {
   const TuneCommand& options;
   Budget budget;
-  Builder& builder;
   TuneDisplay& display;
-  // How the helper for a file is started, under these options.
-  std::function<HelperOptions(const TuneCommand& options, const std::string& file)> helper;
   std::function<bool()> interrupted;
   unsigned compile_threads = 0;  // of one tuning; 0: one per core
 };

@@ -89,7 +89,7 @@ class Simulation : public CandidateCompiler, public CandidateTester {
   }
 
   TuneResult search(TuneOptions options, bool ordered = true) {
-    CompilePool pool(*this, {1, 20, 1u << 30});
+    CompilePool pool(*this, {1, 1u << 30});
     auto predict = [&](const ConfigOverrides& config) -> std::optional<double> {
       const auto us = predicted_us(config);
       return us && !ordered ? std::optional<double>(0.0) : us;

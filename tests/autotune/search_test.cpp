@@ -87,7 +87,7 @@ class FakeTester : public CandidateTester {
 
 struct Bench {
   explicit Bench(double noise = 0.003, std::uint64_t seed = 1)
-      : graph(graph_of(kGraph)), verifier(graph, graph.default_dims()), tester(verifier, noise, seed), pool(compiler, {1, 20, 1u << 30}) {}
+      : graph(graph_of(kGraph)), verifier(graph, graph.default_dims()), tester(verifier, noise, seed), pool(compiler, {1, 1u << 30}) {}
   TuneResult run(TuneOptions options) {
     Search search(
         space, [](const ConfigOverrides&) { return 0.0; }, pool, tester, verifier, std::move(options));
@@ -338,7 +338,7 @@ TEST_CASE("search: real kernels on the CPU, timed by a simulation, become a reco
       return candidate;
     }
   } compiler;
-  CompilePool pool(compiler, {1, 20, 1u << 30});
+  CompilePool pool(compiler, {1, 1u << 30});
   TuneOptions options = local(3);
   Search search(
       *space,

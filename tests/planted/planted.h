@@ -2,7 +2,6 @@
 // the way, from the description to the record, is that of `tilewright tune`.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,17 +59,13 @@ class PlantedCompiler : public CandidateCompiler {
   PlantedCompiler(const Graph& graph, Target target, CompileOptions options, PlantedBuilders& builders)
       : graph_(graph), target_(target), options_(std::move(options)), builders_(builders) {}
   Candidate compile(const ConfigOverrides& config) override;
-  // Ends what takes long on purpose.
-  void stop_waiting();
 
  private:
   const Graph& graph_;
   Target target_;
   CompileOptions options_;
   PlantedBuilders& builders_;
-  std::mutex mutex_;  // guards stopped_, and the builders' making
-  std::condition_variable stop_;
-  bool stopped_ = false;
+  std::mutex mutex_;  // guards the builders' making
 };
 
 // Runs each config by the runner of its plant.

@@ -1,10 +1,10 @@
-// The helper process of a search over planted candidates: planted_helper host|gpu.
-#include <sys/prctl.h>
+// The helper processes of a search over planted candidates: planted_helper host|gpu runs them, planted_helper host|gpu TARGET compiles
+// them.
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 
+#include "autotune/compile_worker.h"
 #include "autotune/host_runner.h"
 #include "autotune/tester.h"
 #include "runtime/error.h"
@@ -43,17 +43,30 @@ llvm::Error serve(Place place) {
   return serve_tester(tester, STDIN_FILENO, STDOUT_FILENO);
 }
 
+llvm::Error serve_compilations(Place place, llvm::StringRef name) {
+  auto target = parse_target(name);
+  if (!target) return target.takeError();
+  auto graph = planted_graph();
+  if (!graph) return graph.takeError();
+  CompileOptions options;
+  options.device = device_model(*target);
+  PlantedBuilders builders(make_plants(place));
+  PlantedCompiler compiler(*graph, *target, options, builders);
+  return serve_compiler(compiler, STDIN_FILENO, STDOUT_FILENO);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const llvm::StringRef place = argc == 2 ? argv[1] : "";
-  if (place != "host" && place != "gpu") {
-    std::fputs("usage: planted_helper host|gpu\n", stderr);
+  become_helper();
+  const llvm::StringRef name = argc == 2 || argc == 3 ? argv[1] : "";
+  if (name != "host" && name != "gpu") {
+    std::fputs("usage: planted_helper host|gpu [TARGET]\n", stderr);
     return 2;
   }
-  llvm::Error error = serve(place == "gpu" ? Place::kGpu : Place::kHost);
+  const Place place = name == "gpu" ? Place::kGpu : Place::kHost;
+  llvm::Error error = argc == 3 ? serve_compilations(place, argv[2]) : serve(place);
   if (!error) return 0;
-  refuse_tester(take_error_facts(std::move(error)).message, STDOUT_FILENO);
+  refuse_requests(take_error_facts(std::move(error)).message, STDOUT_FILENO);
   return 3;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "autotune/compile_worker.h"
 #include "autotune/records.h"
 #include "autotune/report.h"
 #include "autotune/search.h"
@@ -17,8 +18,14 @@ TuneResult search_of(const Graph& graph, const Space& space, const CompileOption
                      Place place, const std::string& helper) {
   const auto dims = graph.default_dims();
   PlantedBuilders builders(std::move(plants));
-  PlantedCompiler compiler(graph, target, options, builders);
-  CompilePool pool(compiler, PoolOptions{2, 8, 0});
+  WorkerOptions worker_options;
+  worker_options.program = helper;
+  worker_options.arguments = {place == Place::kGpu ? "gpu" : "host", target.name()};
+  worker_options.time_limit_s = 8;
+  WorkerCompiler planted(worker_options);
+  PlantedCompiler sound(graph, target, options, builders);
+  CandidateCompiler& compiler = builders.plants().empty() ? static_cast<CandidateCompiler&>(sound) : planted;
+  CompilePool pool(compiler, PoolOptions{2, 0});
   HelperOptions helper_options;
   helper_options.program = helper;
   helper_options.arguments = {place == Place::kGpu ? "gpu" : "host"};
@@ -39,9 +46,7 @@ TuneResult search_of(const Graph& graph, const Space& space, const CompileOption
     return std::nullopt;
   };
   Search search(space, predict, pool, tester, verifier, std::move(tune));
-  auto result = search.run();
-  compiler.stop_waiting();
-  return value_of(std::move(result));
+  return value_of(search.run());
 }
 
 }  // namespace

@@ -105,6 +105,21 @@ TEST_CASE("tune: when no helper can begin any more, the best so far is kept and 
   CHECK(contains(resumed.out, "winner"));
 }
 
+TEST_CASE("tune: a store that cannot be written is replaced for the tuning", "[tools]") {
+  if (!has_nvrtc()) return;
+  const TuneHome home;
+  Environment environment = home.environment;
+  environment["TILEWRIGHT_CACHE_DIR"] = "/dev/null/store";
+  environment["TMPDIR"] = home.scratch.path();
+  const ToolRun run = run_tool({"tune", home.file, "--on", "host", "--budget", "2c"}, environment);
+  INFO(run.err);
+  CHECK(run.status == 0);
+  CHECK(contains(run.err, "cannot be written"));
+  CHECK(home.record_count() == 1);
+  for (const auto& entry : std::filesystem::directory_iterator(home.scratch.path()))
+    CHECK_FALSE(contains(entry.path().filename().string(), "tilewright-store"));
+}
+
 TEST_CASE("tune: bad budgets, policies and files are refused before anything runs", "[tools]") {
   const TuneHome home;
   for (const char* budget : {"0", "-3", "0s", "-1c", "0c", "0.5c", "2.5c", "infs", "infc", "nan", "1e30c", "soon", "5h", ""}) {
