@@ -108,7 +108,7 @@ struct Killing {
     std::size_t count = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string command = file_text((entry.path() / "cmdline").string());
-      count += contains(command, "tune-helper") && contains(command, file);
+      count += (contains(command, "tune-helper") || contains(command, "tune-compiler")) && contains(command, file);
     }
     return count;
   }
