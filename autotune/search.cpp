@@ -94,7 +94,7 @@ void Search::order_queue(std::size_t from) {
 // The whole space where it is small: counted first, so that a large one is left to the local search.
 void Search::propose_all() {
   constexpr std::int64_t kMostLowered = 4096;  // combinations that are worth lowering just to count
-  if (space_.combinations() > kMostLowered) return;
+  if (space_.combinations() > std::max(kMostLowered, options_.exhaustive_limit)) return;
   std::vector<Proposal> accepted;
   for (std::int64_t index = 0; index < space_.combinations(); ++index) {
     ConfigOverrides config = space_.combination(index);

@@ -198,6 +198,8 @@ Action add_tune(CLI::App& app) {
   app.add_option("-j,--jobs", options->jobs, "kernels compiled at once (0: one per core)")->capture_default_str();
   app.add_option("--time-limit", options->time_limit_s, "seconds one timing of a candidate may take")->capture_default_str();
   app.add_option("--report", options->report, "HTML page to write: pictures of times and parameters, fates and reasons");
+  app.add_flag("--exhaustive", options->exhaustive,
+               "try every config, in the order of the cost model, instead of searching (spaces of up to 200,000)");
   app.add_flag("--resume", options->resume, "go on where an interrupted tuning ended");
   app.add_flag("--json", options->json, "print JSON");
   add_tune_common(app, *options);

@@ -23,7 +23,7 @@ struct TuneCommand {
   double noise = 0.01;
   unsigned jobs = 0;
   double time_limit_s = 10;
-  bool no_fuse = false, resume = false, json = false;
+  bool no_fuse = false, resume = false, exhaustive = false, json = false;
 };
 
 struct Budget {

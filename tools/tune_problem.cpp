@@ -9,7 +9,8 @@
 namespace tilewright::cli {
 namespace {
 
-constexpr std::size_t kMostBuckets = 256;  // of one description
+constexpr std::int64_t kMostExhaustive = 200'000;  // combinations, with --exhaustive
+constexpr std::size_t kMostBuckets = 256;          // of one description
 // Of the budget of a problem with a bucket, for each of the two sizes its winner is compared at.
 constexpr double kCompareShare = 0.1;
 
@@ -52,6 +53,7 @@ class ProblemTuner : public BucketTuner {
     TuneOptions tune;
     tune.budget_s = session_.budget.seconds * (open_ ? 1 - 2 * kCompareShare : 1);
     tune.budget_candidates = session_.budget.candidates;
+    if (session_.options.exhaustive) tune.exhaustive_limit = kMostExhaustive;
     tune.hints.assign(hints.begin(), hints.end());
     for (const TuningRecord& record : records_.related(wanted, space_.identity())) tune.hints.push_back(record.winner());
     if (session_.options.resume) {
