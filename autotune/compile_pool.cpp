@@ -1,5 +1,7 @@
 #include "autotune/compile_pool.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -9,6 +11,8 @@
 #include "runtime/error.h"
 
 namespace tilewright {
+
+std::uint64_t ProgramCompiler::bytes_per_compile() const { return compiled_ ? peak_memory(::getpid()) : 0; }
 
 Candidate ProgramCompiler::compile(const ConfigOverrides& config) {
   Candidate candidate;
@@ -28,6 +32,7 @@ Candidate ProgramCompiler::compile(const ConfigOverrides& config) {
   std::vector<CubinFacts> facts;
   std::vector<std::string> logs;
   for (const auto& artifact : *artifacts) {
+    if (artifact->origin == Origin::kCompiled) compiled_ = true;
     candidate.keys.push_back(artifact->key);
     candidate.compile_ms += artifact->compile_ms;
     facts.push_back(artifact->facts);

@@ -1,6 +1,7 @@
 // Compiles several candidates at a time while others are timed.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -35,6 +36,8 @@ class ProgramCompiler : public CandidateCompiler {
   ProgramCompiler(const Graph& graph, llvm::ArrayRef<std::int64_t> dims, Target target, CompileOptions options, Builder& builder)
       : graph_(graph), dims_(dims), target_(target), options_(std::move(options)), builder_(builder) {}
   Candidate compile(const ConfigOverrides& config) override;
+  // The peak of this whole process, once it has compiled and not only taken kernels from the store.
+  std::uint64_t bytes_per_compile() const override;
 
  private:
   const Graph& graph_;
@@ -42,6 +45,7 @@ class ProgramCompiler : public CandidateCompiler {
   Target target_;
   CompileOptions options_;
   Builder& builder_;
+  std::atomic<bool> compiled_ = false;
 };
 
 struct PoolOptions {

@@ -17,10 +17,12 @@ HelperProcess* WorkerCompiler::acquire(std::string& reason) {
       reason = "the compilation was stopped";
       return nullptr;
     }
-    if (!idle_.empty()) {
+    while (!idle_.empty()) {
       worker = idle_.back();
       idle_.pop_back();
-      return worker;
+      if (worker->running()) return worker;
+      // Ended while it had nothing to do: that costs no candidate.
+      llvm::erase_if(workers_, [&](const auto& one) { return one.get() == worker; });
     }
     auto created = std::make_unique<HelperProcess>();
     if (llvm::Error error = created->spawn(options_.program, options_.arguments)) {
@@ -54,8 +56,7 @@ std::string WorkerCompiler::retire(HelperProcess* worker, bool ends_by_itself) {
   return ends_by_itself ? mine->wait_for_end() : mine->stop();
 }
 
-void WorkerCompiler::note_memory(const HelperProcess& worker) {
-  const std::uint64_t bytes = peak_memory(worker.process());
+void WorkerCompiler::note_memory(std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   bytes_ = std::max(bytes_, bytes);
 }
@@ -69,7 +70,7 @@ Candidate WorkerCompiler::compile(const ConfigOverrides& config) {
   std::string line;
   const LineRead read = worker->ask(llvm::json::Object{{"config", config_json(config)}}, line, options_.time_limit_s);
   if (read == LineRead::kLate) {
-    note_memory(*worker);
+    note_memory(peak_memory(worker->process()));
     retire(worker, false);
     failed.reason = fmt::format("not compiled within {:g} s", options_.time_limit_s);
     return failed;
@@ -81,8 +82,7 @@ Candidate WorkerCompiler::compile(const ConfigOverrides& config) {
   auto json = llvm::json::parse(line);
   auto candidate = json ? parse_candidate(*json) : llvm::Expected<Candidate>(json.takeError());
   if (candidate && candidate->config == config) {
-    // One that was refused before the compiler saw it says nothing of what a compilation needs.
-    if (candidate->compile_ms > 0) note_memory(*worker);
+    note_memory(static_cast<std::uint64_t>(json->getAsObject()->getInteger("bytes").value_or(0)));
     release(worker);
     return std::move(*candidate);
   }
@@ -114,7 +114,9 @@ std::vector<int> WorkerCompiler::processes() const {
 
 llvm::Error serve_compiler(CandidateCompiler& compiler, int in, int out) {
   return serve_requests(in, out, [&](const llvm::json::Object&, const ConfigOverrides& config) -> llvm::Expected<llvm::json::Object> {
-    return candidate_json(compiler.compile(config));
+    llvm::json::Object answer = candidate_json(compiler.compile(config));
+    answer["bytes"] = static_cast<std::int64_t>(compiler.bytes_per_compile());
+    return answer;
   });
 }
 

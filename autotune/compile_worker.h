@@ -32,7 +32,7 @@ class WorkerCompiler : public CandidateCompiler {
  private:
   // nullptr and the reason: there is none to be had.
   HelperProcess* acquire(std::string& reason);
-  void note_memory(const HelperProcess& worker);
+  void note_memory(std::uint64_t bytes);
   void release(HelperProcess* worker);                             // keeps it for the next
   std::string retire(HelperProcess* worker, bool ends_by_itself);  // what ended it
 

@@ -134,6 +134,11 @@ LineRead HelperProcess::ask(llvm::json::Object request, std::string& answer, dou
   return read_line(socket_, buffer_, answer, limit_s);
 }
 
+bool HelperProcess::running() const {
+  siginfo_t ended{};
+  return pid_ >= 0 && ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid == 0;
+}
+
 void HelperProcess::kill() {
   const std::lock_guard lock(mutex_);
   if (pid_ > 0) ::kill(-pid_, SIGKILL);

@@ -38,6 +38,7 @@ class HelperProcess {
   // Ends it and all it started without waiting, from any thread.
   void kill();
   int process() const { return pid_; }  // -1: none
+  bool running() const;                 // false: none, or it has ended
 
  private:
   std::mutex mutex_;  // a process id is not killed while it is given back

@@ -22,7 +22,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // A worker in shell: by the config's "mode" it 0 answers, 1 crashes, 2 takes 30 s, 3 talks nonsense.
 const char* const kScript = R"sh(echo '{"ready":true}'; while read -r line; do case "$line" in
-  *'"mode":0'*) echo '{"config":{"mode":0},"fate":"waiting","reason":"","keys":["k"],"resources":{},"samples_us":[],"compile_ms":3}';;
+  *'"mode":0'*) echo '{"config":{"mode":0},"fate":"waiting","reason":"","keys":["k"],"resources":{},"samples_us":[],"compile_ms":3,"bytes":200000}';;
   *'"mode":1'*) kill -SEGV $$;;
   *'"mode":2'*) sleep 30;;
   *) echo nonsense;;
@@ -163,4 +163,15 @@ TEST_CASE("memory is read from the system", "[autotune]") {
   CHECK(peak_memory(::getpid()) > 1'000'000);
   CHECK(peak_memory(-1) == 0);
   CHECK(available_memory() > 0);
+}
+
+TEST_CASE("compile worker: one that ends while it has nothing to do costs no candidate", "[autotune]") {
+  WorkerCompiler compiler(shell());
+  CHECK(compiler.compile({{"mode", 0}}).fate == Fate::kWaiting);
+  REQUIRE(compiler.processes().size() == 1);
+  const int first = compiler.processes()[0];
+  ::kill(first, SIGKILL);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(compiler.compile({{"mode", 0}}).fate == Fate::kWaiting);
+  CHECK(compiler.processes() != std::vector<int>{first});
 }
