@@ -124,19 +124,22 @@ void fill(HostTensor& tensor, std::uint64_t stream, const Make& make) {
 
 }  // namespace
 
+llvm::SmallVector<std::int64_t, 6> row_major_strides(llvm::ArrayRef<std::int64_t> shape) {
+  llvm::SmallVector<std::int64_t, 6> strides(shape.size());
+  std::int64_t stride = 1;
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    strides[d] = stride;
+    stride *= shape[d];
+  }
+  return strides;
+}
+
 HostTensor HostTensor::make(DType dtype, llvm::ArrayRef<std::int64_t> shape, llvm::ArrayRef<std::int64_t> strides) {
   HostTensor tensor;
   tensor.dtype = dtype;
   tensor.shape.assign(shape.begin(), shape.end());
   tensor.strides.assign(strides.begin(), strides.end());
-  if (strides.empty()) {
-    tensor.strides.resize(shape.size());
-    std::int64_t stride = 1;
-    for (std::size_t d = shape.size(); d-- > 0;) {
-      tensor.strides[d] = stride;
-      stride *= shape[d];
-    }
-  }
+  if (strides.empty()) tensor.strides = row_major_strides(shape);
   std::int64_t reach = 1;
   for (auto [size, stride] : llvm::zip(tensor.shape, tensor.strides)) reach += (size - 1) * stride;
   tensor.bytes.resize(tensor.element_count() == 0 ? 0 : static_cast<std::size_t>(reach) * dtype_bytes(dtype));

@@ -28,6 +28,9 @@ struct HostTensor {
   std::int64_t storage_offset(std::int64_t linear) const;
 };
 
+// Elements from one index to the next of each dimension, the last running fastest.
+llvm::SmallVector<std::int64_t, 6> row_major_strides(llvm::ArrayRef<std::int64_t> shape);
+
 // Conversions of single elements, bit-exact to IEEE round-to-nearest-even. Narrowing a NaN gives the positive quiet one (0x7e00, 0x7fc0);
 // widening keeps its sign and payload.
 std::uint16_t f32_to_f16(float value);

@@ -237,18 +237,24 @@ llvm::Expected<std::vector<HostTensor>> DeviceRunner::run(const ConfigOverrides&
 
 // Error kKernelFault: a fence was touched.
 llvm::Expected<std::vector<HostTensor>> DeviceRunner::take_outputs(llvm::ArrayRef<TensorSpec> specs, llvm::ArrayRef<Fenced> buffers,
-                                                                   llvm::ArrayRef<std::int64_t> dims) const {
+                                                                   llvm::ArrayRef<std::int64_t> dims) {
   std::vector<HostTensor> outputs;
   for (auto [tensor, fenced] : llvm::zip_equal(specs, buffers)) {
-    std::vector<std::uint8_t> all(fenced.memory.bytes());
+    if (staging_.size() < fenced.memory.bytes()) staging_.resize(fenced.memory.bytes());
+    const llvm::MutableArrayRef<std::uint8_t> all(staging_.data(), fenced.memory.bytes());
     if (llvm::Error error = fenced.memory.download(all, timer_.stream())) return error;
     if (llvm::Error error = timer_.synchronize()) return error;
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(fenced.begin), end = begin + static_cast<std::ptrdiff_t>(fenced.bytes);
+    std::uint8_t* const begin = staging_.data() + fenced.begin;
+    std::uint8_t* const end = begin + fenced.bytes;
     auto touched = [](std::uint8_t byte) { return byte != kPoison; };
-    if (std::any_of(all.begin(), begin, touched) || std::any_of(end, all.end(), touched))
+    if (std::any_of(staging_.data(), begin, touched) || std::any_of(end, staging_.data() + all.size(), touched))
       return make_error(Status::kKernelFault, "{}: the kernel wrote outside of it", tensor.name);
-    HostTensor host = HostTensor::make(tensor.dtype, concrete_shape(tensor.shape, dims));
-    std::copy(begin, end, reinterpret_cast<std::uint8_t*>(host.bytes.data()));
+    HostTensor host;
+    host.dtype = tensor.dtype;
+    host.shape = concrete_shape(tensor.shape, dims);
+    host.strides = row_major_strides(host.shape);
+    const auto* const bytes = reinterpret_cast<const std::byte*>(begin);
+    host.bytes.assign(bytes, bytes + fenced.bytes);
     outputs.push_back(std::move(host));
   }
   return outputs;

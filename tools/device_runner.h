@@ -51,7 +51,7 @@ class DeviceRunner : public CandidateRunner {
   llvm::Expected<llvm::SmallVector<CUdeviceptr, 8>> inputs_on_device(llvm::ArrayRef<HostTensor> inputs, std::uint32_t shift_elements,
                                                                      std::vector<Fenced>& own);
   llvm::Expected<std::vector<HostTensor>> take_outputs(llvm::ArrayRef<TensorSpec> specs, llvm::ArrayRef<Fenced> buffers,
-                                                       llvm::ArrayRef<std::int64_t> dims) const;
+                                                       llvm::ArrayRef<std::int64_t> dims);
   llvm::Error make_buffers();
   llvm::Error prepare_timing(Loaded& candidate);
   llvm::Error warm_up(Loaded& candidate);
@@ -71,6 +71,7 @@ class DeviceRunner : public CandidateRunner {
   std::map<ConfigOverrides, std::unique_ptr<Loaded>> loaded_;
   std::map<const HostTensor*, Kept> kept_;  // by where the inputs lie on the host
   std::uint64_t may_keep_bytes_ = 0;        // besides what is kept
+  std::vector<std::uint8_t> staging_;       // outputs come through it: fresh memory costs more than the copy
   std::chrono::steady_clock::time_point last_sample_;
 };
 

@@ -1,8 +1,10 @@
 #include "tools/tune_helpers.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <limits>
 
 #include "autotune/host_runner.h"
 #include "codegen/compile.h"
@@ -42,6 +44,9 @@ llvm::Expected<Output> serve_candidates(const TuneCommand& options) {
     auto opened = DeviceSession::open(options.device, *builder);
     if (!opened) return opened.takeError();
     session = std::move(*opened);
+    // Outputs of the real size come and go with every candidate: their memory stays, as getting it costs more than filling it.
+    ::mallopt(M_MMAP_MAX, 0);
+    ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
     auto created = DeviceRunner::create(*session, *builder, sized->graph, sized->dims, compile, *policy);
     if (!created) return created.takeError();
     runner = std::move(*created);
