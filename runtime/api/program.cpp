@@ -141,6 +141,24 @@ llvm::Expected<tilewright::Workspace> workspace_of(const Program& program, void*
   return tilewright::Workspace{address(pointer), pointer ? *bytes : 0};
 }
 
+// What a call with these dims goes to.
+struct Chosen {
+  const Program* program;
+  llvm::SmallVector<std::int64_t, 4> dims;
+  tilewright::Workspace workspace;
+};
+
+llvm::Expected<Chosen> choose(tw_program* program, void* workspace, const std::int64_t* dims, void* stream) {
+  auto loaded = loaded_programs(program, static_cast<CUstream>(stream));
+  if (!loaded) return loaded.takeError();
+  Chosen chosen{nullptr, dims_of(program, dims), {}};
+  chosen.program = (**loaded)[variant_of(program, chosen.dims)].get();
+  auto memory = workspace_of(*chosen.program, workspace, chosen.dims);
+  if (!memory) return memory.takeError();
+  chosen.workspace = *memory;
+  return chosen;
+}
+
 const Artifact* artifact(const tw_program* program, std::size_t index) {
   if (!program) return nullptr;
   const auto& artifacts = default_variant(program).compiled.artifacts;
@@ -224,13 +242,9 @@ tw_status tw_program_workspace_bytes(const tw_program* program, const int64_t* d
 tw_status tw_program_initialize_workspace(tw_program* program, void* workspace, const int64_t* dims, void* stream, tw_error** error) {
   return guarded(error, [&]() -> llvm::Error {
     if (!program) return null_argument("tw_program_initialize_workspace", "program");
-    auto loaded = loaded_programs(program, static_cast<CUstream>(stream));
-    if (!loaded) return loaded.takeError();
-    const auto values = dims_of(program, dims);
-    const Program& chosen = *(**loaded)[variant_of(program, values)];
-    auto memory = workspace_of(chosen, workspace, values);
-    if (!memory) return memory.takeError();
-    return chosen.initialize_workspace(*memory, values, static_cast<CUstream>(stream));
+    auto chosen = choose(program, workspace, dims, stream);
+    if (!chosen) return chosen.takeError();
+    return chosen->program->initialize_workspace(chosen->workspace, chosen->dims, static_cast<CUstream>(stream));
   });
 }
 
@@ -240,16 +254,12 @@ tw_status tw_program_launch(tw_program* program, const void* const* inputs, size
     if (!program) return null_argument("tw_program_launch", "program");
     if ((!inputs && input_count > 0) || (!outputs && output_count > 0))
       return null_argument("tw_program_launch", inputs ? "outputs" : "inputs");
-    auto loaded = loaded_programs(program, static_cast<CUstream>(stream));
-    if (!loaded) return loaded.takeError();
-    const auto values = dims_of(program, dims);
-    const Program& chosen = *(**loaded)[variant_of(program, values)];
-    auto memory = workspace_of(chosen, workspace, values);
-    if (!memory) return memory.takeError();
+    auto chosen = choose(program, workspace, dims, stream);
+    if (!chosen) return chosen.takeError();
     llvm::SmallVector<CUdeviceptr, 16> in, out;
     for (std::size_t i = 0; i < input_count; ++i) in.push_back(address(inputs[i]));
     for (std::size_t i = 0; i < output_count; ++i) out.push_back(address(outputs[i]));
-    return chosen.launch(in, out, *memory, values, static_cast<CUstream>(stream));
+    return chosen->program->launch(in, out, chosen->workspace, chosen->dims, static_cast<CUstream>(stream));
   });
 }
 
