@@ -222,7 +222,10 @@ llvm::Error Search::test_next() {
     keep(known);
   }
   if (pool_.pending() == 0) return llvm::Error::success();
-  return test(pool_.take());
+  const double from = now_s();
+  Candidate next = pool_.take();
+  result_.waited_s += now_s() - from;
+  return test(std::move(next));
 }
 
 llvm::Error Search::add_sample(std::size_t index) {

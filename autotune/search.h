@@ -50,6 +50,7 @@ struct TuneResult {
   std::string lost;                   // why nothing can be run any more; empty unless the device was lost
   llvm::json::Object conditions;      // SteadyTester::json()
   double seconds = 0;
+  double waited_s = 0;  // of these, for the compiler, with nothing to run meanwhile
 };
 
 class Search {

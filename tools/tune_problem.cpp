@@ -74,6 +74,7 @@ class ProblemTuner : public BucketTuner {
     environment["helpers"] = static_cast<std::int64_t>(starts);
     environment["ended"] = result->ended;
     environment["seconds"] = json_number(result->seconds);
+    environment["waited_for_compiler_s"] = json_number(result->waited_s);
     environment["sizes"] = dims_text(job_.graph, dims);
     environment["conditions"] = llvm::json::Object(result->conditions);
     environment["floor"] = floor_json(graph_cost(job_.graph, dims), place_.rates);

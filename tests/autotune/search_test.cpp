@@ -1,7 +1,9 @@
 #include "autotune/search.h"
 
+#include <chrono>
 #include <cmath>
 #include <set>
+#include <thread>
 
 #include "autotune/host_runner.h"
 #include "autotune/records.h"
@@ -35,6 +37,7 @@ double bowl_us(const ConfigOverrides& config) {
 class FakeCompiler : public CandidateCompiler {
  public:
   Candidate compile(const ConfigOverrides& config) override {
+    std::this_thread::sleep_for(takes);
     Candidate candidate;
     candidate.config = config;
     candidate.keys = {config_text(config)};
@@ -45,6 +48,7 @@ class FakeCompiler : public CandidateCompiler {
     }
     return candidate;
   }
+  std::chrono::milliseconds takes{0};
 };
 
 class FakeTester : public CandidateTester {
@@ -310,6 +314,14 @@ TEST_CASE("search: other work that does not end ends the search with what there 
   CHECK(result.candidates.size() < 60);
   CHECK(result.winner.has_value());
   CHECK(result.conditions.getObject("kept")->getInteger("busy") == 3);
+}
+
+TEST_CASE("search: how long nothing could run for want of the compiler is known", "[autotune]") {
+  Bench bench;
+  bench.compiler.takes = std::chrono::milliseconds(10);
+  const TuneResult result = bench.run(local(8));
+  CHECK(result.waited_s > 0.05);
+  CHECK(result.waited_s <= result.seconds);
 }
 
 TEST_CASE("search: a budget of no time still tries the default", "[autotune]") {
