@@ -82,6 +82,11 @@ llvm::Expected<ConfigOverrides> parse_config_json(const llvm::json::Value* json)
   return config;
 }
 
+const Candidate* find_candidate(llvm::ArrayRef<Candidate> candidates, const ConfigOverrides& config) {
+  const auto* found = llvm::find_if(candidates, [&](const Candidate& c) { return c.config == config; });
+  return found == candidates.end() ? nullptr : found;
+}
+
 llvm::json::Object candidate_json(const Candidate& c) {
   const Interval interval = median_interval(c.samples_us);
   llvm::json::Object resources{{"registers", c.resources.registers},

@@ -60,6 +60,9 @@ inline constexpr double kTieBand = 0.01;
 // config.
 bool prefers(const Candidate& a, const Candidate& b);
 
+// The candidate of a config, nullptr without one.
+const Candidate* find_candidate(llvm::ArrayRef<Candidate> candidates, const ConfigOverrides& config);
+
 llvm::json::Object candidate_json(const Candidate& candidate);
 // Error kCorrupt: not what candidate_json writes.
 llvm::Expected<Candidate> parse_candidate(const llvm::json::Value& json);

@@ -160,11 +160,7 @@ std::string HelperProcess::stop() {
 
 // The end of the stream comes just before the process is gone; its own end is the reason, not our kill.
 std::string HelperProcess::wait_for_end() {
-  for (int i = 0; i < 200; ++i) {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0) break;
-    ::usleep(5000);
-  }
+  for (int i = 0; i < 200 && running(); ++i) ::usleep(5000);
   return stop();
 }
 

@@ -8,7 +8,6 @@
 #include "autotune/records.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "runtime/error.h"
 #include "runtime/files.h"
 
@@ -81,9 +80,9 @@ llvm::Error RecordStore::write(const TuningRecord& record) const {
 }
 
 llvm::Expected<TuningRecord> read_record(const std::string& path) {
-  auto buffer = llvm::MemoryBuffer::getFile(path);
-  if (!buffer) return make_error(Status::kIo, "cannot read {}: {}", path, buffer.getError().message());
-  auto record = TuningRecord::parse((*buffer)->getBuffer());
+  auto text = read_file(path);
+  if (!text) return text.takeError();
+  auto record = TuningRecord::parse(*text);
   if (!record) return prefix_error(record.takeError(), path + ": ");
   return record;
 }
@@ -150,10 +149,9 @@ RecordIndex::Found RecordIndex::find(llvm::ArrayRef<std::int64_t> dims) const {
 
 void RecordIndex::drop_if(llvm::function_ref<bool(const Entry&)> refused) { llvm::erase_if(entries_, refused); }
 
-RecordHit RecordStore::lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const {
-  const RecordIndex records = index(problem, symbols, space);
-  const RecordIndex::Found found = records.find(problem.dims);
-  RecordHit hit{found.match, {}, {}, records.notes().vec()};
+RecordHit RecordIndex::hit(llvm::ArrayRef<std::int64_t> dims) const {
+  const Found found = find(dims);
+  RecordHit hit{found.match, {}, {}, notes_};
   if (found.entry != nullptr) hit.config = found.entry->config, hit.path = found.entry->path;
   return hit;
 }

@@ -94,10 +94,7 @@ llvm::Expected<TuningRecord> make_record(RecordProblem problem, const Verified& 
   return record;
 }
 
-const Candidate* TuningRecord::find(const ConfigOverrides& config) const {
-  const auto found = llvm::find_if(candidates_, [&](const Candidate& c) { return c.config == config; });
-  return found == candidates_.end() ? nullptr : &*found;
-}
+const Candidate* TuningRecord::find(const ConfigOverrides& config) const { return find_candidate(candidates_, config); }
 
 double TuningRecord::winner_us() const {
   const Candidate* candidate = find(winner_);

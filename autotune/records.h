@@ -101,6 +101,8 @@ class RecordIndex {
   };
   // The entry that suits a size best. Allocates nothing for up to four dimensions.
   Found find(llvm::ArrayRef<std::int64_t> dims) const;
+  // The same with its config, path and the notes.
+  RecordHit hit(llvm::ArrayRef<std::int64_t> dims) const;
   llvm::ArrayRef<Entry> entries() const { return entries_; }
   // Drops the entries for which `refused` holds; their splits stay, as their buckets were measured all the same.
   void drop_if(llvm::function_ref<bool(const Entry&)> refused);
@@ -138,8 +140,6 @@ class RecordStore {
   // and the splits that records of the same device carry. `space`: the identity of the problem's space now; a record over another is passed
   // over with a note, as is what cannot be read. Never fails.
   RecordIndex index(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const;
-  // The record that suits problem.dims best, by that index.
-  RecordHit lookup(const RecordProblem& problem, llvm::ArrayRef<Symbol> symbols, llvm::StringRef space) const;
   // Records that may start a search: of the same graph, nearest first.
   std::vector<TuningRecord> related(const RecordProblem& problem, llvm::StringRef space) const;
   std::vector<RecordListing> list() const;

@@ -9,14 +9,9 @@ namespace {
 
 constexpr std::size_t kCompared = 8;  // configs that are timed at other sizes of a bucket
 
-const Candidate* find(const TuneResult& result, const ConfigOverrides& config) {
-  const auto found = llvm::find_if(result.candidates, [&](const Candidate& c) { return c.config == config; });
-  return found == result.candidates.end() ? nullptr : &*found;
-}
-
 // Who was timed for `config`: itself, or the candidate with the same kernels.
 const Candidate* timed_for(const TuneResult& result, const ConfigOverrides& config) {
-  const Candidate* candidate = find(result, config);
+  const Candidate* candidate = find_candidate(result.candidates, config);
   if (candidate == nullptr || candidate->fate != Fate::kDuplicate) return candidate;
   const auto same =
       llvm::find_if(result.candidates, [&](const Candidate& c) { return c.fate != Fate::kDuplicate && c.keys == candidate->keys; });
@@ -27,7 +22,7 @@ const Candidate* timed_for(const TuneResult& result, const ConfigOverrides& conf
 std::optional<Transfer> transfer_of(const Dims& dims, const ConfigOverrides& winner, const TuneResult& there) {
   if (!there.winner) return std::nullopt;
   const Candidate* candidate = timed_for(there, winner);
-  const Candidate* best = find(there, there.winner->config());
+  const Candidate* best = find_candidate(there.candidates, there.winner->config());
   if (candidate == nullptr || best == nullptr) return std::nullopt;
   Transfer transfer{dims, best->config, {}, median_interval(best->samples_us), candidate->reason};
   if (candidate->fate == Fate::kMeasured) transfer.winner_us = median_interval(candidate->samples_us);

@@ -32,10 +32,7 @@ RecordIndex usable_records(const RecordStore& records, const Graph& graph, llvm:
 
 RecordHit use_record(const RecordStore& records, const Graph& graph, llvm::ArrayRef<std::int64_t> dims, llvm::StringRef device,
                      const Target& target, CompileOptions& options) {
-  const RecordIndex index = usable_records(records, graph, device, target, options);
-  const RecordIndex::Found found = index.find(dims);
-  RecordHit hit{found.match, {}, {}, index.notes().vec()};
-  if (found.entry != nullptr) hit.config = found.entry->config, hit.path = found.entry->path;
+  RecordHit hit = usable_records(records, graph, device, target, options).hit(dims);
   if (is_used(hit.match)) options.overrides = hit.config;
   return hit;
 }

@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "runtime/made_once.h"
+
 namespace tilewright {
 namespace {
 
@@ -77,24 +79,6 @@ void load_work_functions(Loader& loader, Driver& driver) {
   loader.load(driver.launch_kernel_ex, "cuLaunchKernelEx");
 }
 
-// Error of driver() as plain values, so that it can be given again.
-struct LoadedDriver {
-  Driver driver;
-  ErrorFacts failure{Status::kInternal, ""};
-  bool good = false;
-};
-
-LoadedDriver load_for_process() {
-  LoadedDriver loaded;
-  if (auto driver = load_driver()) {
-    loaded.driver = std::move(*driver);
-    loaded.good = true;
-  } else {
-    loaded.failure = take_error_facts(driver.takeError());
-  }
-  return loaded;
-}
-
 }  // namespace
 
 llvm::Expected<Driver> load_driver(llvm::StringRef file) {
@@ -134,9 +118,8 @@ llvm::Expected<Driver> load_driver(llvm::StringRef file) {
 
 llvm::Expected<const Driver&> driver() {
   // Never destroyed: owners of driver objects may outlive every destructor that runs at exit.
-  static const auto* loaded = new LoadedDriver(load_for_process());
-  if (!loaded->good) return make_error_text(loaded->failure.status, loaded->failure.message);
-  return loaded->driver;
+  static const auto* loaded = new MadeOnce(load_driver());
+  return loaded->get();
 }
 
 std::string Driver::error_name(CUresult result) const {

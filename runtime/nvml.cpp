@@ -6,6 +6,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/error.h"
+#include "runtime/made_once.h"
 
 namespace tilewright {
 namespace {
@@ -30,23 +31,6 @@ std::optional<Value> ask(bool offered, Call call) {
 std::optional<double> watts(std::optional<unsigned> milliwatt) {
   if (!milliwatt) return std::nullopt;
   return *milliwatt / 1e3;
-}
-
-struct LoadedNvml {
-  Nvml nvml;
-  ErrorFacts failure{Status::kInternal, ""};
-  bool good = false;
-};
-
-LoadedNvml load_for_process() {
-  LoadedNvml loaded;
-  if (auto nvml = load_nvml()) {
-    loaded.nvml = std::move(*nvml);
-    loaded.good = true;
-  } else {
-    loaded.failure = take_error_facts(nvml.takeError());
-  }
-  return loaded;
 }
 
 }  // namespace
@@ -86,9 +70,8 @@ llvm::Expected<Nvml> load_nvml(llvm::StringRef file) {
 
 llvm::Expected<const Nvml&> nvml() {
   // Never destroyed, as driver().
-  static const auto* loaded = new LoadedNvml(load_for_process());
-  if (!loaded->good) return make_error_text(loaded->failure.status, loaded->failure.message);
-  return loaded->nvml;
+  static const auto* loaded = new MadeOnce(load_nvml());
+  return loaded->get();
 }
 
 std::string clock_events_text(std::uint64_t events) {

@@ -205,10 +205,8 @@ class ProblemTuner : public BucketTuner {
 };
 
 double median_of(const TuneResult& result, const ConfigOverrides& config) {
-  for (const Candidate& candidate : result.candidates) {
-    if (candidate.config == config) return median_interval(candidate.samples_us).median;
-  }
-  return 0;
+  const Candidate* candidate = find_candidate(result.candidates, config);
+  return candidate == nullptr ? 0 : median_interval(candidate->samples_us).median;
 }
 
 std::map<std::string, std::int64_t> fates_of(const TuneResult& result) {

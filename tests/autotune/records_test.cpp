@@ -46,7 +46,7 @@ TuningRecord record_at(std::int64_t n, const std::string& device = "GPU A", doub
 RecordHit look(const RecordStore& store, std::int64_t n, const std::string& device = "GPU A", const std::string& space = "space-1") {
   const Graph graph = graph_of(kGraph);
   const std::vector<std::int64_t> dims{n};
-  return store.lookup(record_problem(graph, dims, device, Target{}, "cold"), graph.symbols(), space);
+  return store.index(record_problem(graph, dims, device, Target{}, "cold"), graph.symbols(), space).hit(dims);
 }
 
 void write(const RecordStore& store, const TuningRecord& record) {

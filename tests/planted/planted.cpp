@@ -137,10 +137,7 @@ std::unique_ptr<HostBuilder> PlantedBuilders::make_host_builder(const std::strin
 Candidate PlantedCompiler::compile(const ConfigOverrides& config) {
   if (const Plant* plant = builders_.find(config); plant != nullptr)
     std::this_thread::sleep_for(std::chrono::duration<double>(plant->compile_s));
-  std::unique_lock lock(mutex_);
-  Builder& builder = builders_.builder(builders_.plant_of(config));
-  lock.unlock();
-  ProgramCompiler compiler(graph_, graph_.default_dims(), target_, options_, builder);
+  ProgramCompiler compiler(graph_, graph_.default_dims(), target_, options_, builders_.builder(builders_.plant_of(config)));
   return compiler.compile(config);
 }
 

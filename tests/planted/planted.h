@@ -5,7 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -53,7 +52,7 @@ class PlantedBuilders {
   std::vector<std::unique_ptr<std::vector<MemoryHeader>>> headers_;
 };
 
-// Compiles each config by the builder of its plant. Thread-safe.
+// Compiles each config by the builder of its plant. One thread.
 class PlantedCompiler : public CandidateCompiler {
  public:
   PlantedCompiler(const Graph& graph, Target target, CompileOptions options, PlantedBuilders& builders)
@@ -65,7 +64,6 @@ class PlantedCompiler : public CandidateCompiler {
   Target target_;
   CompileOptions options_;
   PlantedBuilders& builders_;
-  std::mutex mutex_;  // guards the builders' making
 };
 
 // Runs each config by the runner of its plant.
